@@ -25,7 +25,7 @@
  * runs with such symbols have ended. */
 #define AGAIN 32
 
-/* Costs have changed so much that another plan may be better. */
+/* Costs that have changed by so much may make another plan better. */
 #define CHANGED 0.05
 
 /* Plans of one problem that are tried. */
@@ -96,24 +96,25 @@ double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
 /* Costs                                                                    */
 
 /* The samples of one device; equal workloads are one, with their mean. */
-typedef struct lesson {
+typedef struct observation {
     planner_sample *samples;
     uint32_t *counts;
     uint32_t n;
     double before_ns, after_ns, change_ns; /* by the costs so far, by the run,
                                               and the differences */
-} lesson;
+} observation;
 
-static void add_part(lesson *l, const planner_workload *workload, double ns)
+static void add_part(observation *o, const planner_workload *workload,
+                     double ns)
 {
     uint32_t i = 0;
-    while (i < l->n &&
-           !planner_workload_equal(&l->samples[i].workload, workload))
+    while (i < o->n &&
+           !planner_workload_equal(&o->samples[i].workload, workload))
         i++;
-    if (i == l->n)
-        l->samples[l->n++] = (planner_sample){.workload = *workload};
-    l->samples[i].ns += ns;
-    l->counts[i]++;
+    if (i == o->n)
+        o->samples[o->n++] = (planner_sample){.workload = *workload};
+    o->samples[i].ns += ns;
+    o->counts[i]++;
 }
 
 /* What the part would have taken alone: in the run, as in the forecast, others
@@ -128,49 +129,49 @@ static double alone(const core_forecast *f, uint32_t part, double ns)
                : ns;
 }
 
-static void conclude(lesson *l, planner_profile *profile, clv_device *dev)
+static void conclude(observation *o, planner_profile *profile, clv_device *dev)
 {
-    for (uint32_t i = 0; i < l->n; i++) {
-        planner_sample *s = &l->samples[i];
+    for (uint32_t i = 0; i < o->n; i++) {
+        planner_sample *s = &o->samples[i];
         planner_cost cost;
-        s->ns = fmax(s->ns / l->counts[i], PLANNER_FREE_NS);
+        s->ns = fmax(s->ns / o->counts[i], PLANNER_FREE_NS);
         if (!planner_profile_cost(profile, dev, &s->workload, &cost))
             continue;
         s->energy_nj = cost.ns > 0 ? cost.energy_nj * s->ns / cost.ns : 0;
-        l->before_ns += l->counts[i] * cost.ns;
-        l->after_ns += l->counts[i] * s->ns;
-        l->change_ns += l->counts[i] * fabs(s->ns - cost.ns);
+        o->before_ns += o->counts[i] * cost.ns;
+        o->after_ns += o->counts[i] * s->ns;
+        o->change_ns += o->counts[i] * fabs(s->ns - cost.ns);
     }
 }
 
 /* scale: of the devices' records, which take time themselves. */
 static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
-                               uint32_t device, double scale, lesson *l)
+                               uint32_t device, double scale, observation *o)
 {
     const clv_plan *plan = exec->plan;
     clv_device *dev = plan->devices[device].dev;
-    double sum = 0, before = l->before_ns, after = l->after_ns;
-    l->n = 0;
+    double sum = 0, before = o->before_ns, after = o->after_ns;
+    o->n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
         planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
-        add_part(l, &workload,
+        add_part(o, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
         sum += exec->latest.part_ns[p];
     }
     if (!(sum > 0)) /* the device does not tell */
         return CLV_OK;
-    conclude(l, profile, dev);
-    before = l->before_ns - before;
-    after = l->after_ns - after;
+    conclude(o, profile, dev);
+    before = o->before_ns - before;
+    after = o->after_ns - after;
     if (fabs(after - before) > WRONG * before)
         clv_log(plan->ctx, CLV_LOG_INFO,
                 "device '%s' worked for %.3f ms, not for %.3f ms as predicted",
                 dev->id, after / 1e6, before / 1e6);
-    return planner_profile_learn(profile, dev, l->samples, l->n);
+    return planner_profile_learn(profile, dev, o->samples, o->n);
 }
 
 /* *changed: by how much of the time. */
@@ -178,18 +179,18 @@ static clv_status learn_costs(const clv_exec *exec, planner_profile *profile,
                               double scale, double *changed)
 {
     const clv_plan *plan = exec->plan;
-    lesson l = {.samples = calloc(plan->n_parts + 1u, sizeof *l.samples),
-                .counts = calloc(plan->n_parts + 1u, sizeof *l.counts)};
+    observation o = {.samples = calloc(plan->n_parts + 1u, sizeof *o.samples),
+                     .counts = calloc(plan->n_parts + 1u, sizeof *o.counts)};
     clv_status status =
-        l.samples && l.counts ? CLV_OK : core_no_memory("for a profile");
+        o.samples && o.counts ? CLV_OK : core_no_memory("for a profile");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
-        memset(l.counts, 0, (plan->n_parts + 1u) * sizeof *l.counts);
+        memset(o.counts, 0, (plan->n_parts + 1u) * sizeof *o.counts);
         if (plan->devices[d].n_steps)
-            status = learn_device(exec, profile, d, scale, &l);
+            status = learn_device(exec, profile, d, scale, &o);
     }
-    *changed = l.before_ns > 0 ? l.change_ns / l.before_ns : 1;
-    free(l.samples);
-    free(l.counts);
+    *changed = o.before_ns > 0 ? o.change_ns / o.before_ns : 1;
+    free(o.samples);
+    free(o.counts);
     return status;
 }
 

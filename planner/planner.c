@@ -12,6 +12,7 @@
 #include "../core/plugin/loader.h"
 #include "limits.h"
 #include "lower/lower.h"
+#include "memory/memory.h"
 #include "profile/profile.h"
 
 #include <stdlib.h>
@@ -246,7 +247,7 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
     if (!status)
         status = planner_steps(plan);
     if (!status)
-        status = core_plan_memory(plan, caps);
+        status = planner_memory(plan, caps);
     if (!status)
         status = planner_waits(plan);
     free(caps);

@@ -3,9 +3,11 @@
  * each node is divided, makes plans of its choices and of the best one without
  * cuts, and takes the one that the forecast prefers.
  */
+#include "compare.h"
 #include "hardware.h"
 #include "learn.h"
 #include "planner.h"
+#include "refine.h"
 #include "../core/base/error.h"
 
 #include "../core/base/text.h"
@@ -22,16 +24,6 @@
 /* A plan without cuts is made if the search predicts that it takes at most so
  * much longer. */
 #define RIVAL 1.25
-
-/* Where costs are of real time, a plan over more devices has to be so much
- * faster: less may be chance, and takes cores and power; and this much more
- * where all its costs are models' answers. */
-#define WORTHWHILE 1.03
-#define UNCERTAIN 0.22
-
-/* Shares of a run's time that differ less are equal: the search and the
- * forecast do not agree to the last percent. */
-#define SAME_SHARE 0.005
 
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
@@ -88,72 +80,6 @@ static clv_status measure(solver *v)
     if (!status && given.given) /* the end of a line of progress */
         status = core_context_progress(ctx, "measuring", 1);
     return status;
-}
-
-/* ------------------------------------------------------------------------ */
-/* What is best                                                              */
-
-static bool is_real(const clv_plan *plan)
-{
-    for (uint32_t d = 0; d < plan->n_devices; d++)
-        if (plan->devices[d].n_steps &&
-            plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
-            return false;
-    return true;
-}
-
-/* By how much `other`, which has not run, may be faster, and this plan is taken
- * all the same: it has run, or takes fewer devices. */
-static double leniency(const clv_plan *plan, const clv_plan *other)
-{
-    if (!is_real(other) || other->run_ratio > 0 ||
-        (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
-                                       clv_plan_summarise(plan).n_devices))
-        return 1;
-    return WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
-}
-
-static bool is_legal(const clv_plan *plan)
-{
-    planner_excess over = planner_limits_excess(plan);
-    return !over.bytes && over.share <= SAME_SHARE;
-}
-
-/* core.objective: how much energy weighs against time. */
-static double energy_weight(const clv_plan *plan)
-{
-    return clv_config_get_float(plan->ctx->config, "core.objective");
-}
-
-/* What plans are to be low in: time and energy, a percent of one for as many of
- * the other as the weight says. */
-static double effort(const clv_plan *plan, double weight)
-{
-    const double ns = core_plan_expected_ns(plan);
-    return weight > 0
-               ? pow(ns, 1 - weight) * pow(plan->forecast->energy_nj, weight)
-               : ns;
-}
-
-/* For every plan that is compared: first memory and max_share, then the
- * objective as the forecast has it. */
-static bool is_better(const clv_plan *plan, const clv_plan *than)
-{
-    if (!than)
-        return true;
-    if (!plan->forecast || !than->forecast)
-        return false;
-    planner_excess over = planner_limits_excess(plan);
-    planner_excess than_over = planner_limits_excess(than);
-    if (over.bytes != than_over.bytes)
-        return over.bytes < than_over.bytes;
-    if (fabs(over.share - than_over.share) > SAME_SHARE)
-        return over.share < than_over.share;
-    const bool metered =
-        plan->forecast->energy_nj > 0 && than->forecast->energy_nj > 0;
-    const double weight = metered ? energy_weight(plan) : 0;
-    return effort(plan, weight) * leniency(than, plan) <
-           effort(than, weight) * leniency(plan, than);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -222,7 +148,7 @@ static clv_status consider_known(solver *v, planner_strategy strategy)
     CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
     if (plan)
         set_rooms(v, plan);
-    if (plan && is_better(plan, v->best)) {
+    if (plan && planner_is_better_plan(plan, v->best)) {
         clv_plan_destroy(v->best);
         v->best = plan;
         v->known = true;
@@ -239,7 +165,7 @@ static clv_status consider(solver *v, bool *taken)
     *taken = false;
     CLV_TRY(make_plan(v, v->trial, &plan));
     tighten(v, plan);
-    if (!is_better(plan, v->best)) {
+    if (!planner_is_better_plan(plan, v->best)) {
         clv_plan_destroy(plan);
         return CLV_OK;
     }
@@ -317,7 +243,8 @@ static clv_status consider_device(solver *v, uint32_t device)
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
-    if (v->best && is_legal(v->best) && !(energy_weight(v->best) > 0) &&
+    if (v->best && planner_is_legal_plan(v->best) &&
+        !(planner_energy_weight(v->best) > 0) &&
         ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
         return CLV_OK;
     return consider(v, &taken);
@@ -327,7 +254,7 @@ static clv_status consider_device(solver *v, uint32_t device)
  * search can add both up. */
 static clv_status consider_energy(solver *v)
 {
-    const double weight = v->best ? energy_weight(v->best) : 0;
+    const double weight = v->best ? planner_energy_weight(v->best) : 0;
     if (!(weight > 0) || !(v->best->forecast->energy_nj > 0))
         return CLV_OK;
     v->c.problem.energy_ns = weight / fmax(1 - weight, 0.01) *
@@ -350,7 +277,7 @@ static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
         for (uint32_t i = 0; i < v->graph->n_nodes; i++)
             v->trial[i] = whole_option(v, i, i < end ? device : other);
         CLV_TRY(make_plan(v, v->trial, &plan));
-        legal = is_legal(plan);
+        legal = planner_is_legal_plan(plan);
         clv_plan_destroy(plan);
         if (legal)
             CLV_TRY(consider(v, &taken));
@@ -382,7 +309,8 @@ static clv_status consider_fronts(solver *v)
 
 static clv_status find_best(solver *v)
 {
-    for (uint32_t i = 0; i < TIGHTER && !(v->best && is_legal(v->best)); i++) {
+    for (uint32_t i = 0;
+         i < TIGHTER && !(v->best && planner_is_legal_plan(v->best)); i++) {
         CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
         CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
     }
@@ -453,74 +381,6 @@ static clv_status explain(const solver *v)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Measuring what the plan relies on                                         */
-
-/* Workloads that take less of the run, over all nodes alike, may be a little
- * off.
- */
-#define MATTERS 0.003
-
-typedef struct tally {
-    planner_profile_ask ask;
-    double ns;
-} tally;
-
-/* One for each device and workload. */
-static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
-{
-    uint32_t n = 0;
-    for (uint32_t p = 0; p < plan->n_parts; p++) {
-        const core_part *part = &plan->parts[p];
-        clv_device *dev = plan->devices[part->device].dev;
-        planner_workload workload;
-        uint32_t i = 0;
-        if (core_part_copies(plan, p))
-            continue;
-        planner_workload_on(dev, plan->graph, part->node, NULL, NULL,
-                            &workload);
-        while (i < n &&
-               (workloads[i].ask.dev != dev ||
-                !planner_workload_equal(&workloads[i].ask.workload, &workload)))
-            i++;
-        if (i == n)
-            workloads[n++] = (tally){.ask = {dev, workload}};
-        workloads[i].ns += plan->forecast->costs_ns[p];
-    }
-    return n;
-}
-
-/* The workloads that the plan spends its time on and that only models know are
- * measured on their devices (HeteroLLM's real-execution mode, where it
- * matters). Nothing without a forecast. */
-static clv_status refine(const clv_plan *plan, planner_profile *profile,
-                         planner_refined *out)
-{
-    clv_status status = CLV_OK;
-    *out = PLANNER_REFINED_NOTHING;
-    if (!plan->forecast)
-        return CLV_OK;
-    tally *workloads = calloc(plan->n_parts + 1u, sizeof *workloads);
-    planner_profile_ask *asks = calloc(plan->n_parts + 1u, sizeof *asks);
-    clv_device **devices = calloc(plan->n_devices, sizeof *devices);
-    if (!workloads || !asks || !devices)
-        status = core_no_memory("for a plan");
-    uint32_t n = status ? 0 : count_workloads(plan, workloads), n_asks = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (workloads[i].ns >= MATTERS * plan->forecast->makespan_ns)
-            asks[n_asks++] = workloads[i].ask;
-    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
-        devices[d] = plan->devices[d].dev;
-    const planner_profile_params params = {.devices = devices,
-                                           .n_devices = plan->n_devices};
-    if (!status)
-        status = planner_profile_refine(profile, asks, n_asks, &params, out);
-    free(devices);
-    free(asks);
-    free(workloads);
-    return status;
-}
-
-/* ------------------------------------------------------------------------ */
 
 static double since(uint64_t *from)
 {
@@ -573,7 +433,7 @@ static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
         forget(v);
         CLV_TRY(solve(v, caps, strategy));
         if (round < ROUNDS)
-            CLV_TRY(refine(v->best, v->profile, &refined));
+            CLV_TRY(planner_refine_plan(v->best, v->profile, &refined));
     }
     return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }
@@ -611,7 +471,7 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     if (!status) {
         *out = v.best;
         v.best = NULL;
-        if (energy_weight(*out) > 0 &&
+        if (planner_energy_weight(*out) > 0 &&
             !((*out)->forecast && (*out)->forecast->energy_nj > 0))
             clv_log(plan->ctx, CLV_LOG_WARN,
                     "core.objective weighs energy, but not all devices tell "

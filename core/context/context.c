@@ -1,4 +1,5 @@
 #include "context.h"
+#include "../base/names.h"
 
 #include <string.h>
 
@@ -25,6 +26,18 @@ clv_status core_context_progress(clv_context *ctx, const char *what,
     if (!ctx->progress || !ctx->progress(ctx->progress_ctx, what, fraction))
         return CLV_OK;
     return clv_error(CLV_ERR_CANCELLED, "%s: cancelled", what);
+}
+
+uint64_t core_context_wait_ns(const clv_context *ctx)
+{
+    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+}
+
+char *core_context_cache(const clv_context *ctx, const char *name)
+{
+    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
+    return dir && dir[0] ? core_format("%s/%s", dir, name) : NULL;
 }
 
 void core_id_list_add(core_id_list *list, const char *id)

@@ -95,6 +95,13 @@ void core_plugin_keep(core_plugin *plugin);
 clv_status core_context_progress(clv_context *ctx, const char *what,
                                  double fraction);
 
+/* core.wait_timeout; UINT64_MAX: none. */
+uint64_t core_context_wait_ns(const clv_context *ctx);
+
+/* A directory in core.cache_dir, for free(); NULL: there is none, or no memory.
+ */
+char *core_context_cache(const clv_context *ctx, const char *name);
+
 /* Ids of devices for a message, as many as fit; starts empty. */
 typedef struct core_id_list {
     char text[512];

@@ -27,12 +27,6 @@ struct core_use {
 
 static _Atomic(core_use *) uses[MAX_USES];
 
-static char *uses_dir(const clv_context *ctx)
-{
-    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
-    return dir && dir[0] ? core_format("%s/uses", dir) : NULL;
-}
-
 /* Changes with the file. */
 static char *identity_of(const char *path)
 {
@@ -51,7 +45,7 @@ static char *identity_of(const char *path)
 static void open_file(clv_context *ctx, core_use *use)
 {
     static _Atomic unsigned long counter;
-    char *dir = uses_dir(ctx);
+    char *dir = core_context_cache(ctx, "uses");
     use->path = dir && !core_make_dirs(dir)
                     ? core_format("%s/%ld.%lu", dir, (long)getpid(), counter++)
                     : NULL;
@@ -214,7 +208,8 @@ static clv_status check_file(int dir, const char *name, const char *path,
 clv_status core_use_check(clv_context *ctx, const char *path)
 {
     clv_status status = CLV_OK;
-    char *dir_name = uses_dir(ctx), *identity = identity_of(path);
+    char *dir_name = core_context_cache(ctx, "uses"),
+         *identity = identity_of(path);
     DIR *dir = dir_name && identity ? opendir(dir_name) : NULL;
     const struct dirent *entry;
     while (dir && !status && (entry = readdir(dir)))

@@ -2,10 +2,9 @@
 #include "../base/clock.h"
 
 #include <stdio.h>
-#include <time.h>
 
 /* Between two looks at the calls, and so many in CORE_CALL_BLOCKED_NS. */
-#define LOOK_S 1
+#define LOOK_NS 1000000000u
 #define LOOKS 5
 
 static _Thread_local core_call_step current_step;
@@ -75,7 +74,6 @@ static void *watch(void *arg)
     uint64_t used[LOOKS] = {0}; /* of processors, at the latest looks */
     pthread_mutex_lock(&calls->mutex);
     for (uint32_t i = 0; !calls->stop; i = (i + 1) % LOOKS) {
-        struct timespec end;
         const uint64_t before = used[i];
         used[i] = core_processor_ns();
         const bool idle = core_is_idle(used[i] - before, CORE_CALL_BLOCKED_NS);
@@ -84,8 +82,7 @@ static void *watch(void *arg)
             clv_log(ctx, CLV_LOG_WARN, "%s", text);
             pthread_mutex_lock(&calls->mutex);
         }
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        end.tv_sec += LOOK_S;
+        const struct timespec end = core_timespec(clv_now_ns() + LOOK_NS);
         pthread_cond_timedwait(&calls->stopped, &calls->mutex, &end);
     }
     pthread_mutex_unlock(&calls->mutex);

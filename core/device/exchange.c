@@ -148,12 +148,6 @@ static void stage_give(core_stage *s, bool failed)
 /* ------------------------------------------------------------------------ */
 /* Work                                                                      */
 
-static uint64_t limit_ns(const clv_device *dev)
-{
-    double s = clv_config_get_float(dev->ctx->config, "core.wait_timeout");
-    return s > 0 ? (uint64_t)(s * 1e9) : UINT64_MAX;
-}
-
 static clv_status submit(core_stage *s, const core_command *commands,
                          uint32_t n)
 {
@@ -165,7 +159,7 @@ static clv_status submit(core_stage *s, const core_command *commands,
     clv_status status;
     /* Another user may have filled the queue. */
     while ((status = core_device_submit(s->dev, &submit)) == CLV_ERR_LIMIT) {
-        status = core_device_settle(s->dev, limit_ns(s->dev));
+        status = core_device_settle(s->dev, core_context_wait_ns(s->dev->ctx));
         if (status)
             break;
     }
@@ -178,7 +172,8 @@ static clv_status await(core_stage *s, uint32_t half)
 {
     uint64_t value = s->until[half];
     s->until[half] = 0;
-    return value ? core_timeline_wait(s->timeline, value, 0, limit_ns(s->dev))
+    return value ? core_timeline_wait(s->timeline, value, 0,
+                                      core_context_wait_ns(s->dev->ctx))
                  : CLV_OK;
 }
 
@@ -286,7 +281,7 @@ static clv_status transfer(core_buffer *buf, uint64_t base, const core_runs *at,
     for (uint32_t half = 0; half < 2 && !status; half++)
         status = await(x.stage, half);
     if (status)
-        core_device_settle(buf->dev, limit_ns(buf->dev));
+        core_device_settle(buf->dev, core_context_wait_ns(buf->dev->ctx));
     stage_give(x.stage, status != CLV_OK);
     return status;
 }

@@ -15,7 +15,7 @@ typedef struct core_compile {
     const clv_subgraph *graph;
     const core_binding *weights; /* every CLV_USAGE_WEIGHT tensor */
     uint32_t n_weights;
-    uint32_t flags; /* CLV_COMPILE_* */
+    uint32_t flags;                             /* CLV_COMPILE_* */
     const char *options;                        /* plugin-specific, or NULL */
     int (*progress)(void *ctx, float fraction); /* non-zero cancels */
     void *progress_ctx;

@@ -156,10 +156,9 @@ clv_status core_subgraph_check(const clv_subgraph *g)
             return clv_error(
                 CLV_ERR_INVALID, "graph: symbol %u ranges over %lld..%lld", i,
                 (long long)g->symbols[i].min, (long long)g->symbols[i].max);
-    clv_status st = CLV_OK;
-    for (uint32_t i = 0; i < g->n_tensors && st == CLV_OK; i++)
-        st = check_tensor(g, i);
-    for (uint32_t i = 0; i < g->n_nodes && st == CLV_OK; i++)
-        st = check_node(g, i);
-    return st;
+    for (uint32_t i = 0; i < g->n_tensors; i++)
+        CLV_TRY(check_tensor(g, i));
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        CLV_TRY(check_node(g, i));
+    return CLV_OK;
 }

@@ -88,17 +88,16 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
     uint32_t access = desc->usage == CLV_USAGE_INPUT
                           ? CLV_ACCESS_READ
                           : CLV_ACCESS_READ | CLV_ACCESS_WRITE;
-    clv_status st =
-        check_inside(dev, b->buffer, b->offset, b->size, access, "a binding");
     uint64_t need;
-    if (st == CLV_OK)
-        st = core_desc_size(desc, symbols, &need);
-    if (st == CLV_OK && b->size < need)
-        st = core_device_error(
-            dev, CLV_ERR_INVALID,
-            "tensor %u needs %llu bytes, its binding has %llu", b->tensor,
-            (unsigned long long)need, (unsigned long long)b->size);
-    return st;
+    CLV_TRY(
+        check_inside(dev, b->buffer, b->offset, b->size, access, "a binding"));
+    CLV_TRY(core_desc_size(desc, symbols, &need));
+    if (b->size >= need)
+        return CLV_OK;
+    return core_device_error(dev, CLV_ERR_INVALID,
+                             "tensor %u needs %llu bytes, its binding has %llu",
+                             b->tensor, (unsigned long long)need,
+                             (unsigned long long)b->size);
 }
 
 static clv_status check_run(clv_device *dev, const core_command *c,
@@ -121,10 +120,9 @@ static clv_status check_run(clv_device *dev, const core_command *c,
                 (long long)c->symbols[i], (long long)prog->symbols[i].min,
                 (long long)prog->symbols[i].max);
     memset(seen, 0, prog->n_tensors);
-    clv_status st = CLV_OK;
-    for (uint32_t i = 0; i < c->n_bindings && st == CLV_OK; i++)
-        st = check_binding(dev, prog, &c->bindings[i], c->symbols, seen);
-    return st;
+    for (uint32_t i = 0; i < c->n_bindings; i++)
+        CLV_TRY(check_binding(dev, prog, &c->bindings[i], c->symbols, seen));
+    return CLV_OK;
 }
 
 static clv_status check_move(const clv_device *dev, const core_command *c)

@@ -16,17 +16,12 @@ static const core_plan_device *planned_device(const clv_exec *exec, uint32_t s)
     return &exec->plan->devices[exec->plan->steps[s].device];
 }
 
-static clv_value base_of(const clv_exec *exec, clv_value value)
-{
-    return exec->plan->graph->values[value].base;
-}
-
 /* Where the sides of a copy lie that are in arenas. */
 static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
 {
     const clv_plan *plan = exec->plan;
-    const core_place *own = &plan->places[base_of(exec, copy->local)];
-    const core_place *host = &plan->places[base_of(exec, copy->shared)];
+    const core_place *own = core_plan_base(plan, copy->local);
+    const core_place *host = core_plan_base(plan, copy->shared);
     const core_exec_device *d = &exec->devices[plan->steps[s].device];
     const core_object *arena;
     if (own->home == CORE_HOME_ARENA) {
@@ -77,11 +72,6 @@ clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
 
-static bool belongs(const clv_exec *exec, clv_value value, clv_value tensor)
-{
-    return exec->plan->places[base_of(exec, value)].original == tensor;
-}
-
 clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
                                 clv_tensor *tensor, bool commit)
 {
@@ -92,9 +82,9 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
         const clv_plan *plan = exec->plan;
         const core_form dense = {0}; /* of what lies in several memories */
         const core_object *own = NULL, *import = NULL;
-        if (!belongs(exec, copy->shared, value))
+        if (core_plan_base(plan, copy->shared)->original != value)
             continue;
-        if (plan->places[base_of(exec, copy->local)].home == CORE_HOME_BOUND)
+        if (core_plan_base(plan, copy->local)->home == CORE_HOME_BOUND)
             CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
         if (!device->staged)
             CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,

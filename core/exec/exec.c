@@ -79,12 +79,6 @@ static clv_status make_tensors(clv_exec *exec)
     return status;
 }
 
-static uint64_t wait_limit(const clv_context *ctx)
-{
-    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
-    return seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
-}
-
 static clv_status fill(clv_exec *exec)
 {
     if (!exec->devices || !exec->steps || !exec->tensors || !exec->symbols)
@@ -106,7 +100,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     if (!exec)
         return core_no_memory("for an exec");
     exec->plan = plan;
-    exec->limit_ns = wait_limit(plan->ctx);
+    exec->limit_ns = core_context_wait_ns(plan->ctx);
     exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);

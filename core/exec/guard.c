@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* On a busy machine a thread may have to wait for its turn. */
 #define SLICE_MIN_NS 1000000000u
@@ -45,12 +44,8 @@ static guard *guard_new(const clv_exec *exec, uint32_t step,
     guard *g = calloc(1, sizeof *g);
     if (!g)
         return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&g->mutex, NULL);
-    pthread_cond_init(&g->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    core_condition_init(&g->ended);
     g->fn = fn;
     g->job = job;
     snprintf(g->label, sizeof g->label, "%s", exec->steps[step].label);
@@ -60,13 +55,8 @@ static guard *guard_new(const clv_exec *exec, uint32_t step,
 
 static bool await_once(guard *g, uint64_t limit_ns)
 {
-    struct timespec end;
+    const struct timespec end = core_timespec(clv_now_ns() + limit_ns);
     int error = 0;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += (time_t)(limit_ns / 1000000000u);
-    end.tv_nsec += (long)(limit_ns % 1000000000u);
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
     pthread_mutex_lock(&g->mutex);
     while (!g->done && !error)
         error = pthread_cond_timedwait(&g->ended, &g->mutex, &end);

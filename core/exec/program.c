@@ -32,7 +32,7 @@ typedef struct extract {
 static uint32_t usage_in_step(const extract *e, clv_value value)
 {
     const clv_graph *graph = e->plan->graph;
-    const core_place *base = &e->plan->places[graph->values[value].base];
+    const core_place *base = core_plan_base(e->plan, value);
     uint32_t usage = graph->tensors[value].usage;
     if (usage != CLV_USAGE_TRANSIENT && usage != CLV_USAGE_OUTPUT)
         return usage;
@@ -336,10 +336,13 @@ static clv_status note_flush(clv_exec *exec, clv_value value,
     return CLV_OK;
 }
 
-/* Whether a value is a tensor, or a mirror of it, or a view of either. */
+/* Whether a value is a tensor, or a mirror of it, or a view of either. A
+ * device's programs see one memory of a tensor; the mirror of an input or an
+ * output is in the arena. */
 static bool belongs(const clv_plan *plan, clv_value value, clv_value tensor)
 {
-    return plan->places[plan->graph->values[value].base].original == tensor;
+    const core_place *base = core_plan_base(plan, value);
+    return base->original == tensor && base->home != CORE_HOME_ARENA;
 }
 
 /* Points the step's bindings of a tensor, and of its views, to an object. */
@@ -348,9 +351,7 @@ static void bind_step(const clv_plan *plan, core_exec_step *step,
 {
     for (uint32_t i = 0; i < step->command.n_bindings; i++) {
         clv_value bound = step->values[i];
-        if (!belongs(plan, bound, value) ||
-            plan->places[plan->graph->values[bound].base].home ==
-                CORE_HOME_ARENA)
+        if (!belongs(plan, bound, value))
             continue;
         step->bindings[i].buffer = object->buffer;
         step->bindings[i].offset =
@@ -358,15 +359,11 @@ static void bind_step(const clv_plan *plan, core_exec_step *step,
     }
 }
 
-/* A device's programs see one memory of a tensor; the mirror of an input or an
- * output is in the arena. */
 static bool step_uses(const clv_plan *plan, const core_exec_step *step,
                       clv_value value)
 {
     for (uint32_t i = 0; i < step->command.n_bindings; i++)
-        if (belongs(plan, step->values[i], value) &&
-            plan->places[plan->graph->values[step->values[i]].base].home !=
-                CORE_HOME_ARENA)
+        if (belongs(plan, step->values[i], value))
             return true;
     return false;
 }

@@ -11,12 +11,13 @@
 #include "sync.h"
 #include "../base/hash.h"
 #include "wait.h"
+#include "../base/clock.h"
+#include "../base/error.h"
 #include "../config/config.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* A sleep may take this much longer than asked for, and that part of it. */
 #define WAKE_EARLY_NS 120000u
@@ -128,10 +129,9 @@ clv_status core_exec_sync_begin(clv_exec *exec)
     sync->points = calloc(n, sizeof *sync->points);
     sync->paces = calloc(n, sizeof *sync->paces);
     uint64_t *kinds = calloc(plan->n_steps, sizeof *kinds);
-    clv_status status =
-        sync->points && sync->paces && kinds
-            ? CLV_OK
-            : clv_error(CLV_ERR_NO_MEMORY, "no memory for an exec");
+    clv_status status = sync->points && sync->paces && kinds
+                            ? CLV_OK
+                            : core_no_memory("for an exec");
     for (uint32_t s = 0; s < plan->n_steps && !status; s++)
         kinds[s] = step_kind(plan, s);
     if (!status)
@@ -162,8 +162,7 @@ static bool is_over(const core_exec_device *d, uint64_t value)
 
 static void sleep_until(uint64_t ns)
 {
-    const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
-                               .tv_nsec = (long)(ns % 1000000000u)};
+    const struct timespec t = core_timespec(ns);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 

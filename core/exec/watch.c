@@ -1,4 +1,5 @@
 /* Elapsed time, by whatever clock the devices of a plan have. */
+#include "../base/error.h"
 #include "../device/device.h"
 #include "../device/loss.h"
 #include "../plan/plan.h"
@@ -33,7 +34,7 @@ clv_status clv_watch_create(clv_context *ctx, clv_watch **out)
         watch->moments = calloc(ctx->n_devices + 1u, sizeof *watch->moments);
     if (!watch || !watch->moments) {
         free(watch);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a watch");
+        return core_no_memory("for a watch");
     }
     watch->ctx = ctx;
     clv_watch_start(watch);

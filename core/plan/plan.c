@@ -1,4 +1,5 @@
 #include "plan.h"
+#include "../graph/tensor.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -143,6 +144,46 @@ bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
     const core_plan_device *d = &plan->devices[device];
     return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
            plan->devices[on].staged;
+}
+
+uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
+{
+    clv_tensor *tensor = plan->graph->values[load->weight].weight;
+    const clv_device *dev = plan->devices[load->device].dev;
+    return load->holding != CORE_HOLD_COPY ||
+                   core_tensor_has_copy(tensor, dev, plan->pointer_align,
+                                        &load->range)
+               ? 0
+               : load->range.bytes * load->range.n;
+}
+
+/* Of a dimension that is a symbol a box has all or, where the symbol is fixed
+ * to one value, a part of what it is at most. */
+clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
+                               const int64_t *symbols, core_runs *out)
+{
+    const clv_graph *g = plan->graph;
+    const clv_tensor_desc *base = &g->tensors[g->values[value].base];
+    core_bounds box = core_bounds_of(g, value);
+    int64_t dims[CLV_MAX_RANK];
+    bool known = true;
+    for (uint32_t d = 0; d < base->rank; d++) {
+        uint32_t symbol = base->symbols[d];
+        dims[d] = base->dims[d];
+        if (symbol && symbols && box.end[d] == dims[d] && !box.begin[d])
+            dims[d] = box.end[d] = symbols[symbol - 1];
+        known &= !d || !symbol ||
+                 g->symbols[symbol - 1].min == g->symbols[symbol - 1].max;
+    }
+    if (known && core_bounds_runs(base->dtype, base->rank, dims, &box, out))
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "plan: a part of '%s' cannot be "
+                     "copied between memories; only the first dimension can "
+                     "vary, and only the first and the last can be cut",
+                     g->values[g->values[value].base].name
+                         ? g->values[g->values[value].base].name
+                         : "a value");
 }
 
 bool core_plan_spare_core(const clv_plan *plan)

@@ -28,7 +28,6 @@
 #include "../graph/graph.h"
 #include "../graph/regions.h"
 #include "../graph/cut.h"
-#include "memplan.h"
 
 typedef struct core_part {
     uint32_t node, device, step;
@@ -145,6 +144,15 @@ typedef struct core_forecast {
 
 void core_forecast_free(core_forecast *forecast); /* NULL is legal */
 
+/* How much memory an arena takes, and what it might take. */
+typedef struct core_memplan {
+    uint64_t naive;   /* bytes without sharing */
+    uint64_t offsets; /* bytes by offsets */
+    uint64_t objects; /* bytes by shared objects */
+    uint64_t live;    /* most bytes live at one node: no plan needs less */
+    uint64_t size;    /* bytes used */
+} core_memplan;
+
 typedef struct core_plan_device {
     clv_device *dev;
     uint32_t n_steps; /* of a run; 0: unused */
@@ -221,25 +229,23 @@ static inline bool core_plan_layout_on(const clv_plan *plan, clv_value value,
            plan->places[value].memory == 1 + device;
 }
 
+/* Of the value that this one is, or is a view of. */
+static inline const core_place *core_plan_base(const clv_plan *plan,
+                                               clv_value value)
+{
+    return &plan->places[plan->graph->values[value].base];
+}
+
 /* Whether a copying part leaves its device's memory. */
 static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 {
     const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
-    return !plan->places[plan->graph->values[node->outputs[0]].base].memory;
+    return !core_plan_base(plan, node->outputs[0])->memory;
 }
 
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
 
-/* Memory planning: places, arenas and loads of a plan whose steps are known.
- * caps[i]: what the device of node i of plan->graph answered for it. */
-clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps);
-/* The largest of what devices share in the host's memory: arena, inputs,
- * outputs and states. */
-uint64_t core_plan_largest_shared(const clv_plan *plan);
-/* Once places are known: where bytes pass that a device cannot fetch from the
- * host's memory itself. */
-clv_status core_plan_staging(clv_plan *plan);
 /* Whether the host waits where a device needs something of another one. */
 bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);
 

@@ -74,8 +74,7 @@ static char *describe(const clv_context *ctx, const char *path,
 static bool place(const clv_context *ctx, const char *path, char **dir,
                   char **key)
 {
-    const char *cache = clv_config_get(ctx->config, "core.cache_dir");
-    *dir = cache && cache[0] ? core_format("%s/drivers", cache) : NULL;
+    *dir = core_context_cache(ctx, "drivers");
     *key = core_format("drivers of %s", path);
     return *dir && *key;
 }

@@ -119,19 +119,13 @@ static void make_known(const char *id)
     pthread_mutex_unlock(&known_mutex);
 }
 
-static char *cache_dir(const clv_context *ctx)
-{
-    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
-    return dir && dir[0] ? core_format("%s/trials", dir) : NULL;
-}
-
 static bool passed_before(const clv_context *ctx, const char *id)
 {
     void *data = NULL;
     uint64_t size;
     if (is_known(id))
         return true;
-    char *dir = cache_dir(ctx);
+    char *dir = core_context_cache(ctx, "trials");
     bool found = dir && core_cache_get(dir, id, &data, &size) == CLV_OK;
     free(data);
     free(dir);
@@ -143,7 +137,7 @@ static bool passed_before(const clv_context *ctx, const char *id)
 static void remember(clv_context *ctx, const char *id)
 {
     make_known(id);
-    char *dir = cache_dir(ctx);
+    char *dir = core_context_cache(ctx, "trials");
     if (dir && core_cache_put(dir, id, "", 0) != CLV_OK)
         clv_log(ctx, CLV_LOG_INFO,
                 "the trial of a plugin is not remembered: %s",

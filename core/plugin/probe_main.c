@@ -87,16 +87,12 @@ static clv_status open_devices(core_plugin *p)
 static clv_status begin(core_plugin *p, const core_plugin_file *file)
 {
     report("query");
-    clv_status st = core_plugin_map(p, file);
-    if (st == CLV_OK)
-        st = core_plugin_negotiate(p);
-    if (st == CLV_OK)
-        st = core_plugin_declare(p);
-    if (st != CLV_OK)
-        return st;
+    CLV_TRY(core_plugin_map(p, file));
+    CLV_TRY(core_plugin_negotiate(p));
+    CLV_TRY(core_plugin_declare(p));
     report("create");
-    st = core_plugin_create(p);
-    return st == CLV_OK ? open_devices(p) : st;
+    CLV_TRY(core_plugin_create(p));
+    return open_devices(p);
 }
 
 static void end(core_plugin *p)

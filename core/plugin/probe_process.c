@@ -33,10 +33,7 @@ typedef struct report {
 static uint64_t processor_ns(pid_t pid)
 {
     clockid_t clock;
-    struct timespec t = {0};
-    if (!clock_getcpuclockid(pid, &clock))
-        clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return clock_getcpuclockid(pid, &clock) ? 0 : core_clock_ns(clock);
 }
 
 static bool is_blocked(const report *r, uint64_t now)

@@ -5,112 +5,74 @@
 #include "../device/subgraph.h"
 #include "../device/submit.h"
 
+#include <cleave/plugin_op.h>
+
 #include <string.h>
 
 #define MAX_ROWS 512 /* of the symbol */
 #define FEW_ROWS 4   /* of a run */
-#define MAX_TENSORS 5
+#define MAX_TENSORS (CLV_OP_OPERANDS + 1)
 
 /* Dimensions: N the symbol, others their value. */
 #define N (-1)
 #define C 64 /* channels, 2 heads of 32 */
 #define R 64 /* rows of tables and states */
 
-typedef struct operand {
-    uint32_t dtype, usage; /* dtype CLV_DTYPE_NONE: there is none */
-    int64_t dims[3];       /* 0: the rank ends */
-} operand;
+typedef enum kind { NONE, ROWS, IDS, STATE, WEIGHT, HALF, Q8_0, Q4_0 } kind;
+
+static const struct {
+    uint32_t dtype, usage;
+} kinds[] = {
+    [ROWS] = {CLV_DTYPE_F32, CLV_USAGE_INPUT},
+    [IDS] = {CLV_DTYPE_I32, CLV_USAGE_INPUT},
+    [STATE] = {CLV_DTYPE_F16, CLV_USAGE_STATE},
+    [WEIGHT] = {CLV_DTYPE_F32, CLV_USAGE_WEIGHT},
+    [HALF] = {CLV_DTYPE_F16, CLV_USAGE_WEIGHT},
+    [Q8_0] = {CLV_DTYPE_Q8_0, CLV_USAGE_WEIGHT},
+    [Q4_0] = {CLV_DTYPE_Q4_0, CLV_USAGE_WEIGHT},
+};
+
+/* Its kind, then its dimensions; 0: the rank ends. */
+typedef int operand[4];
 
 typedef struct sample {
     uint32_t op;
-    operand inputs[MAX_TENSORS - 1], output;
+    operand inputs[CLV_OP_OPERANDS];
     clv_op_attr attr;
+    clv_tensor_desc like; /* what the op leaves open of its output */
 } sample;
 
-#define IN(...)                                                                \
-    {                                                                          \
-        CLV_DTYPE_F32, CLV_USAGE_INPUT,                                        \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define IDS(...)                                                               \
-    {                                                                          \
-        CLV_DTYPE_I32, CLV_USAGE_INPUT,                                        \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define WEIGHT(dtype, ...)                                                     \
-    {                                                                          \
-        dtype, CLV_USAGE_WEIGHT,                                               \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define STATE(...)                                                             \
-    {                                                                          \
-        CLV_DTYPE_F16, CLV_USAGE_STATE,                                        \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define OUT(dtype, ...)                                                        \
-    {                                                                          \
-        dtype, CLV_USAGE_OUTPUT,                                               \
-        {                                                                      \
-            __VA_ARGS__                                                        \
-        }                                                                      \
-    }
-#define ROWS OUT(CLV_DTYPE_F32, N, C)
-#define MATMUL(dtype)                                                          \
-    {                                                                          \
-        CLV_OP_MATMUL, {IN(N, C), WEIGHT(dtype, C, C)}, ROWS,                  \
-        {                                                                      \
-            .raw = { 0 }                                                       \
-        }                                                                      \
-    }
-
 static const sample samples[] = {
-    MATMUL(CLV_DTYPE_F32),
-    MATMUL(CLV_DTYPE_F16),
-    MATMUL(CLV_DTYPE_Q8_0),
-    MATMUL(CLV_DTYPE_Q4_0),
-    {.op = CLV_OP_ADD, .inputs = {IN(N, C), IN(N, C)}, .output = ROWS},
-    {.op = CLV_OP_MUL, .inputs = {IN(N, C), IN(N, C)}, .output = ROWS},
-    {.op = CLV_OP_SILU, .inputs = {IN(N, C)}, .output = ROWS},
-    {.op = CLV_OP_GELU, .inputs = {IN(N, C)}, .output = ROWS},
-    {.op = CLV_OP_GLU, .inputs = {IN(N, C), IN(N, C)}, .output = ROWS},
+    {.op = CLV_OP_MATMUL, .inputs = {{ROWS, N, C}, {WEIGHT, C, C}}},
+    {.op = CLV_OP_MATMUL, .inputs = {{ROWS, N, C}, {HALF, C, C}}},
+    {.op = CLV_OP_MATMUL, .inputs = {{ROWS, N, C}, {Q8_0, C, C}}},
+    {.op = CLV_OP_MATMUL, .inputs = {{ROWS, N, C}, {Q4_0, C, C}}},
+    {.op = CLV_OP_ADD, .inputs = {{ROWS, N, C}, {ROWS, N, C}}},
+    {.op = CLV_OP_MUL, .inputs = {{ROWS, N, C}, {ROWS, N, C}}},
+    {.op = CLV_OP_SILU, .inputs = {{ROWS, N, C}}},
+    {.op = CLV_OP_GELU, .inputs = {{ROWS, N, C}}},
+    {.op = CLV_OP_GLU, .inputs = {{ROWS, N, C}, {ROWS, N, C}}},
     {.op = CLV_OP_RMS_NORM,
-     .inputs = {IN(N, C), WEIGHT(CLV_DTYPE_F32, C)},
-     .output = ROWS,
+     .inputs = {{ROWS, N, C}, {WEIGHT, C}},
      .attr.norm.eps = 1e-5f},
     {.op = CLV_OP_LAYER_NORM,
-     .inputs = {IN(N, C), WEIGHT(CLV_DTYPE_F32, C)},
-     .output = ROWS,
+     .inputs = {{ROWS, N, C}, {WEIGHT, C}},
      .attr.norm.eps = 1e-5f},
     {.op = CLV_OP_ROPE,
-     .inputs = {IN(N, C), IDS(N), WEIGHT(CLV_DTYPE_F32, C / 4)},
-     .output = ROWS,
+     .inputs = {{ROWS, N, C}, {IDS, N}, {WEIGHT, C / 4}},
      .attr.rope.head_dim = C / 2},
-    {.op = CLV_OP_SOFTMAX, .inputs = {IN(N, C)}, .output = ROWS},
+    {.op = CLV_OP_SOFTMAX, .inputs = {{ROWS, N, C}}},
     {.op = CLV_OP_ATTENTION,
-     .inputs = {IN(N, C), STATE(R, C), STATE(R, C), IDS(N)},
-     .output = ROWS,
+     .inputs = {{ROWS, N, C}, {STATE, R, C}, {STATE, R, C}, {IDS, N}},
      .attr.attention = {.head_dim = C / 2, .scale = 1}},
-    {.op = CLV_OP_GET_ROWS,
-     .inputs = {WEIGHT(CLV_DTYPE_F16, R, C), IDS(N)},
-     .output = ROWS},
-    {.op = CLV_OP_SET_ROWS, .inputs = {STATE(R, C), IN(N, C), IDS(N)}},
+    {.op = CLV_OP_GET_ROWS, .inputs = {{HALF, R, C}, {IDS, N}}},
+    {.op = CLV_OP_SET_ROWS, .inputs = {{STATE, R, C}, {ROWS, N, C}, {IDS, N}}},
     {.op = CLV_OP_CONVERT,
-     .inputs = {IN(N, C)},
-     .output = OUT(CLV_DTYPE_F16, N, C)},
-    {.op = CLV_OP_TOP_K,
-     .inputs = {IN(N, 8)},
-     .output = OUT(CLV_DTYPE_I32, N, 2)},
+     .inputs = {{ROWS, N, C}},
+     .like.dtype = CLV_DTYPE_F16},
+    {.op = CLV_OP_TOP_K, .inputs = {{ROWS, N, 8}}, .like.dims = {0, 2}},
     {.op = CLV_OP_MATMUL_EXPERTS,
-     .inputs = {IN(N, C), WEIGHT(CLV_DTYPE_F16, 8, C, C), IDS(N, 2)},
-     .output = OUT(CLV_DTYPE_F32, N, 2 * C)},
+     .inputs = {{ROWS, N, C}, {HALF, 8, C, C}, {IDS, N, 2}}},
 };
 #define N_SAMPLES (sizeof samples / sizeof *samples)
 
@@ -123,31 +85,37 @@ typedef struct sample_graph {
 } sample_graph;
 
 /* rows: so many, 0: the symbol. */
-static uint32_t add_tensor(sample_graph *g, const operand *o, int64_t rows)
+static clv_tensor_desc describe(const operand o, int64_t rows)
 {
-    clv_tensor_desc *desc = &g->tensors[g->graph.n_tensors];
-    *desc = (clv_tensor_desc)CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
-    desc->dtype = o->dtype;
-    desc->usage = o->usage;
-    for (; desc->rank < 3 && o->dims[desc->rank]; desc->rank++) {
-        int64_t dim = o->dims[desc->rank];
-        desc->dims[desc->rank] = dim != N ? dim : rows ? rows : MAX_ROWS;
-        desc->symbols[desc->rank] = dim == N && !rows;
+    clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
+    desc.dtype = kinds[o[0]].dtype;
+    desc.usage = kinds[o[0]].usage;
+    for (; desc.rank < 3 && o[1 + desc.rank]; desc.rank++) {
+        int dim = o[1 + desc.rank];
+        desc.dims[desc.rank] = dim != N ? dim : rows ? rows : MAX_ROWS;
+        desc.symbols[desc.rank] = dim == N && !rows;
     }
-    return g->graph.n_tensors++;
+    return desc;
 }
 
 static void add_node(sample_graph *g, const sample *s, int64_t rows)
 {
+    clv_op_shape shape = {.op = s->op, .attr = &s->attr, .out = s->like};
     clv_node *node = &g->nodes[g->graph.n_nodes++];
     *node = (clv_node)CLV_INIT(clv_node, CLV_STRUCT_NODE);
     node->op = s->op;
     node->revision = 1;
     node->attr = s->attr;
-    for (uint32_t i = 0; i < MAX_TENSORS - 1 && s->inputs[i].dtype; i++)
-        node->inputs[node->n_inputs++] = add_tensor(g, &s->inputs[i], rows);
-    if (s->output.dtype)
-        node->outputs[node->n_outputs++] = add_tensor(g, &s->output, rows);
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS && s->inputs[i][0]; i++) {
+        node->inputs[node->n_inputs++] = g->graph.n_tensors;
+        shape.in[shape.n_inputs++] = &g->tensors[g->graph.n_tensors];
+        g->tensors[g->graph.n_tensors++] = describe(s->inputs[i], rows);
+    }
+    if (clv_op_infer(&shape) || !shape.info->output.name)
+        return;
+    node->outputs[node->n_outputs++] = g->graph.n_tensors;
+    shape.out.usage = CLV_USAGE_OUTPUT;
+    g->tensors[g->graph.n_tensors++] = shape.out;
 }
 
 static void begin_graph(sample_graph *g, bool symbolic)

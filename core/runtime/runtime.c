@@ -1,4 +1,5 @@
 /* Makes contexts and ends them. */
+#include "../base/clock.h"
 #include "../base/error.h"
 #include "../base/unreleased.h"
 #include "../config/config.h"
@@ -50,11 +51,7 @@ clv_status clv_context_create(const clv_context_params *params,
     pthread_mutex_init(&ctx->kernel_sums.mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
     pthread_mutex_init(&ctx->calls.mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&ctx->calls.stopped, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    core_condition_init(&ctx->calls.stopped);
     ctx->n_workers = core_processor_count();
     ctx->log = params->log;
     ctx->log_ctx = params->log_ctx;

@@ -189,7 +189,7 @@ static double bytes_each(const planner_maker *m, clv_value value,
 {
     uint64_t bytes;
     if (core_desc_size(&m->graph->tensors[value], NULL, &bytes))
-        return 0; /* said by core_plan_memory() */
+        return 0; /* said by planner_memory() */
     return (double)bytes / ((double)(result->end[0] - result->begin[0]) *
                             (double)(result->end[1] - result->begin[1]));
 }

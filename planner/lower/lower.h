@@ -28,11 +28,11 @@ bool planner_find_local(clv_plan *plan);
 /* plan_layouts.c: gives states of the plan's graph, which becomes a cut one,
  * the layouts that their devices prefer (clv_op_caps), where one device alone
  * uses them, whole, and all its nodes ask for the same; *any: there is one.
- * caps as core_plan_memory() takes them; those of nodes that use such states
+ * caps as planner_memory() takes them; those of nodes that use such states
  * are the answers for them. */
 clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool *any);
 /* Adds mirrors and copies to the plan's cut graph, with their parts and
- * answers; *caps as core_plan_memory() takes them. */
+ * answers; *caps as planner_memory() takes them. */
 clv_status planner_transfers(clv_plan *plan, clv_op_caps **caps);
 
 /* The stages between pieces and a plan, in this order; each fills its arrays.

@@ -156,7 +156,7 @@ static uint64_t value_bytes(const clv_graph *graph, clv_value value)
         (desc->quant_scales &&
          core_desc_size(&graph->tensors[desc->quant_scales - 1], NULL,
                         &scales)))
-        return 0; /* said by core_plan_memory() */
+        return 0; /* said by planner_memory() */
     return bytes + scales;
 }
 

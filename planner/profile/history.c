@@ -2,7 +2,6 @@
 
 #include "../../core/base/cache.h"
 #include "../../core/base/error.h"
-#include "../../core/base/names.h"
 #include "../../core/context/context.h"
 
 #include <math.h>
@@ -19,12 +18,6 @@
 void planner_history_begin(planner_history *history)
 {
     pthread_mutex_init(&history->lock, NULL);
-}
-
-static char *directory(const clv_context *ctx)
-{
-    const char *dir = clv_config_get(ctx->config, "core.cache_dir");
-    return dir && *dir ? core_format("%s/runs", dir) : NULL;
 }
 
 static int64_t class_of(int64_t symbol)
@@ -78,7 +71,7 @@ static bool is_valid(const planner_past *past)
 /* Takes what the file has and memory has not. */
 static void load(planner_history *history, const clv_context *ctx)
 {
-    char *dir = directory(ctx);
+    char *dir = core_context_cache(ctx, "runs");
     void *data = NULL;
     uint64_t size = 0;
     if (dir && !core_cache_get(dir, KEY, &data, &size) &&
@@ -102,7 +95,7 @@ static void load_once(planner_history *history, const clv_context *ctx)
 void planner_history_save(planner_history *history, clv_context *ctx)
 {
     pthread_mutex_lock(&history->lock);
-    char *dir = history->changed ? directory(ctx) : NULL;
+    char *dir = history->changed ? core_context_cache(ctx, "runs") : NULL;
     if (dir) {
         planner_history all = {.n = 0};
         load(&all, ctx); /* what other processes wrote meanwhile */

@@ -44,8 +44,7 @@ clv_status planner_meter_create(clv_context *ctx,
         meter->params.repetitions = 7;
     if (!meter->params.max_pool)
         meter->params.max_pool = physical_memory() / 2;
-    double seconds = clv_config_get_float(ctx->config, "core.wait_timeout");
-    meter->limit_ns = seconds > 0 ? (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    meter->limit_ns = core_context_wait_ns(ctx);
     *out = meter;
     return CLV_OK;
 }

@@ -4,21 +4,21 @@
  */
 #pragma once
 
-#include "../../core/plan/memplan.h"
+#include "../../planner/memory/memplan.h"
 
 static inline uint64_t rival_round(uint64_t size, uint64_t align)
 {
     return (size + align - 1) / align * align;
 }
 
-static inline bool rival_together(const core_lifetime *a,
-                                  const core_lifetime *b)
+static inline bool rival_together(const planner_lifetime *a,
+                                  const planner_lifetime *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* Every tensor its own. */
-static inline uint64_t rival_unshared(const core_lifetime *t, uint32_t n,
+static inline uint64_t rival_unshared(const planner_lifetime *t, uint32_t n,
                                       uint64_t align)
 {
     uint64_t sum = 0;
@@ -28,7 +28,7 @@ static inline uint64_t rival_unshared(const core_lifetime *t, uint32_t n,
 }
 
 /* The most bytes live at one of the nodes. */
-static inline uint64_t rival_bound(const core_lifetime *t, uint32_t n,
+static inline uint64_t rival_bound(const planner_lifetime *t, uint32_t n,
                                    uint32_t n_nodes, uint64_t align)
 {
     uint64_t most = 0;
@@ -44,7 +44,7 @@ static inline uint64_t rival_bound(const core_lifetime *t, uint32_t n,
 
 /* The lowest offset at which tensor i overlaps none that is placed and lives
  * with it. */
-static inline uint64_t rival_lowest(const core_lifetime *t, uint32_t n,
+static inline uint64_t rival_lowest(const planner_lifetime *t, uint32_t n,
                                     uint64_t align, const bool *placed,
                                     const uint64_t *place, uint32_t i)
 {
@@ -62,7 +62,7 @@ static inline uint64_t rival_lowest(const core_lifetime *t, uint32_t n,
 
 /* As a heap would: each tensor where there is room first, in the order in which
  * they are made. Returns the bytes; place and placed: room for n. */
-static inline uint64_t rival_first_fit(const core_lifetime *t, uint32_t n,
+static inline uint64_t rival_first_fit(const planner_lifetime *t, uint32_t n,
                                        uint32_t n_nodes, uint64_t align,
                                        bool *placed, uint64_t *place)
 {

@@ -235,7 +235,7 @@ static void test_room(void **state)
     (void)state;
     clv_exec *exec;
     fixture f = open_fixture(LOCAL);
-    device(&f.t)->info.memory_size = 64;
+    device(&f.t)->info.memory_size = 64; /* of which 2 are kept in reserve */
     assert_int_equal(plan_alone(&f), CLV_ERR_LIMIT);
     assert_message("device 'ref:1' lacks 17346 bytes of memory");
     assert_message("use a smaller model");

@@ -1,7 +1,7 @@
 /*
- * What runs teach: forecasts that are corrected, costs that are replaced, plans
- * that are not used again, the best one that is. The measurements are made up
- * and wrong by far; the runs are real.
+ * What is learned from runs: forecasts that are corrected, costs that are
+ * replaced, plans that are not used again, the best one that is. The
+ * measurements are made up and wrong by far; the runs are real.
  */
 #include "test.h"
 #include "tmpdir.h"

@@ -1,7 +1,7 @@
 /* Properties of the memory planner over random lifetimes. */
 #include "test.h"
 
-#include "../../core/plan/memplan.h"
+#include "../../planner/memory/memplan.h"
 
 #include <stdlib.h>
 
@@ -12,12 +12,12 @@ static uint64_t round_up(uint64_t size, uint64_t align)
     return (size + align - 1) / align * align;
 }
 
-static bool live_together(const core_lifetime *a, const core_lifetime *b)
+static bool live_together(const planner_lifetime *a, const planner_lifetime *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
-static void check_no_overlap(const core_lifetime *t, const uint64_t *place,
+static void check_no_overlap(const planner_lifetime *t, const uint64_t *place,
                              uint32_t n, uint64_t align)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -30,8 +30,8 @@ static void check_no_overlap(const core_lifetime *t, const uint64_t *place,
 }
 
 /* The most bytes live at any node, node by node. */
-static uint64_t lower_bound(const core_lifetime *t, uint32_t n, uint32_t nodes,
-                            uint64_t align)
+static uint64_t lower_bound(const planner_lifetime *t, uint32_t n,
+                            uint32_t nodes, uint64_t align)
 {
     uint64_t most = 0;
     for (uint32_t node = 0; node < nodes; node++) {
@@ -49,7 +49,7 @@ static void test_random_lifetimes(void **state)
     (void)state;
     test_random r = {11};
     for (int round = 0; round < 400; round++) {
-        core_lifetime t[MAX_TENSORS];
+        planner_lifetime t[MAX_TENSORS];
         uint64_t place[MAX_TENSORS], naive = 0;
         uint32_t n = test_below(&r, MAX_TENSORS),
                  nodes = 1 + test_below(&r, 60);
@@ -62,7 +62,7 @@ static void test_random_lifetimes(void **state)
             naive += round_up(t[i].size, align);
         }
         core_memplan plan;
-        assert_ok(core_memplan_make(t, n, align, NULL, NULL, place, &plan));
+        assert_ok(planner_memplan_make(t, n, align, NULL, NULL, place, &plan));
         check_no_overlap(t, place, n, align);
         uint64_t bound = lower_bound(t, n, nodes, align);
         assert_int_equal(plan.live, bound);
@@ -80,12 +80,12 @@ static void test_random_lifetimes(void **state)
 static void test_chain(void **state)
 {
     (void)state;
-    core_lifetime t[50];
+    planner_lifetime t[50];
     uint64_t place[50];
     core_memplan plan;
     for (uint32_t i = 0; i < 50; i++)
-        t[i] = (core_lifetime){1000, i, i + 1};
-    assert_ok(core_memplan_make(t, 50, 64, NULL, NULL, place, &plan));
+        t[i] = (planner_lifetime){1000, i, i + 1};
+    assert_ok(planner_memplan_make(t, 50, 64, NULL, NULL, place, &plan));
     assert_int_equal(plan.naive, 50 * 1024);
     assert_int_equal(plan.offsets, 2 * 1024);
     assert_int_equal(plan.objects, 2 * 1024);
@@ -95,10 +95,10 @@ static void test_chain(void **state)
 static void test_offsets_fill_gaps(void **state)
 {
     (void)state;
-    const core_lifetime t[] = {{4096, 0, 1}, {2048, 2, 3}, {2048, 2, 3}};
+    const planner_lifetime t[] = {{4096, 0, 1}, {2048, 2, 3}, {2048, 2, 3}};
     uint64_t place[3];
     core_memplan plan;
-    assert_ok(core_memplan_make(t, 3, 64, NULL, NULL, place, &plan));
+    assert_ok(planner_memplan_make(t, 3, 64, NULL, NULL, place, &plan));
     assert_int_equal(plan.offsets, 4096);
     assert_int_equal(plan.objects, 6144);
     assert_int_equal(plan.size, 4096);
@@ -117,13 +117,13 @@ static void test_forbidden_sharing(void **state)
 {
     (void)state;
     test_random r = {12};
-    core_lifetime t[50];
+    planner_lifetime t[50];
     uint64_t place[50];
     core_memplan plan;
     for (uint32_t i = 0; i < 50; i++)
-        t[i] = (core_lifetime){1000 + test_below(&r, 64), i, i};
-    assert_ok(core_memplan_make(t, 50, 64, same_parity, &same_parity_ctx, place,
-                                &plan));
+        t[i] = (planner_lifetime){1000 + test_below(&r, 64), i, i};
+    assert_ok(planner_memplan_make(t, 50, 64, same_parity, &same_parity_ctx,
+                                   place, &plan));
     for (uint32_t i = 0; i < 50; i++)
         for (uint32_t j = 0; j < i; j++)
             if (i % 2 != j % 2)
@@ -138,11 +138,13 @@ static void test_empty_and_overflow(void **state)
     (void)state;
     core_memplan plan;
     uint64_t place[2];
-    const core_lifetime huge[] = {{UINT64_MAX / 2, 0, 1}, {UINT64_MAX, 2, 3}};
-    assert_ok(core_memplan_make(NULL, 0, 64, NULL, NULL, NULL, &plan));
+    const planner_lifetime huge[] = {{UINT64_MAX / 2, 0, 1},
+                                     {UINT64_MAX, 2, 3}};
+    assert_ok(planner_memplan_make(NULL, 0, 64, NULL, NULL, NULL, &plan));
     assert_int_equal(plan.size, 0);
-    assert_int_equal(core_memplan_make(huge, 2, 64, NULL, NULL, place, &plan),
-                     CLV_ERR_LIMIT);
+    assert_int_equal(
+        planner_memplan_make(huge, 2, 64, NULL, NULL, place, &plan),
+        CLV_ERR_LIMIT);
 }
 
 int main(void)

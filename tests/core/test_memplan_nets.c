@@ -15,7 +15,7 @@
 
 /* Nodes write a tensor each; it lives until its last reader. */
 typedef struct net {
-    core_lifetime t[MAX_TENSORS];
+    planner_lifetime t[MAX_TENSORS];
     uint32_t n, n_nodes;
 } net;
 
@@ -23,7 +23,7 @@ static uint32_t add(net *g, uint64_t size, uint32_t a, uint32_t b)
 {
     uint32_t node = g->n_nodes++;
     assert_true(g->n < MAX_TENSORS);
-    g->t[g->n] = (core_lifetime){size, node, node};
+    g->t[g->n] = (planner_lifetime){size, node, node};
     g->t[a < g->n ? a : g->n].last = node;
     g->t[b < g->n ? b : g->n].last = node;
     return g->n++;
@@ -100,8 +100,8 @@ static void test_random_nets(void **state)
     for (int round = 0; round < 300; round++) {
         core_memplan plan;
         make_random(&r, &x);
-        assert_ok(
-            core_memplan_make(x.g.t, x.g.n, ALIGN, NULL, NULL, place, &plan));
+        assert_ok(planner_memplan_make(x.g.t, x.g.n, ALIGN, NULL, NULL, place,
+                                       &plan));
         uint8_t *memory = malloc(plan.size + 1);
         assert_non_null(memory);
         run_random(&x, place, memory);
@@ -299,7 +299,8 @@ static core_memplan compare(const char *name, const net *g)
     static uint64_t place[MAX_TENSORS], fitted[MAX_TENSORS];
     static bool placed[MAX_TENSORS];
     core_memplan plan;
-    assert_ok(core_memplan_make(g->t, g->n, ALIGN, NULL, NULL, place, &plan));
+    assert_ok(
+        planner_memplan_make(g->t, g->n, ALIGN, NULL, NULL, place, &plan));
     for (uint32_t i = 0; i < g->n; i++)
         for (uint32_t j = 0; j < i; j++)
             if (rival_together(&g->t[i], &g->t[j]))

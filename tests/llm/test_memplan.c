@@ -11,14 +11,14 @@
 #define ALIGN 64
 
 /* The intermediate values one by one, as if none used the memory of another. */
-static uint32_t collect(const clv_plan *plan, core_lifetime *t)
+static uint32_t collect(const clv_plan *plan, planner_lifetime *t)
 {
     uint32_t n = 0;
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         const core_place *place = &plan->places[v];
         if (place->home == CORE_HOME_ARENA && plan->graph->values[v].base == v)
-            t[n++] = (core_lifetime){place->size, place->first_part,
-                                     place->last_part};
+            t[n++] = (planner_lifetime){place->size, place->first_part,
+                                        place->last_part};
     }
     return n;
 }
@@ -42,7 +42,7 @@ static void expect_apart(const clv_plan *plan)
 static void compare(const clv_plan *plan)
 {
     const uint32_t n_tensors = plan->graph->n_tensors;
-    core_lifetime *t = calloc(n_tensors, sizeof *t);
+    planner_lifetime *t = calloc(n_tensors, sizeof *t);
     uint64_t *place = calloc(n_tensors, sizeof *place);
     bool *placed = calloc(n_tensors, sizeof *placed);
     assert_true(t && place && placed);

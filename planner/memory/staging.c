@@ -3,41 +3,13 @@
  * where the device imports host memory, else through a buffer of the device
  * that the host sees, in which each copy has bytes of its own.
  */
-#include "../graph/tensor.h"
-#include "plan.h"
+#include "../../core/base/error.h"
+#include "../../core/graph/tensor.h"
+#include "memory.h"
 
 #include <stdlib.h>
 
 #define STAGING_ALIGN 64u
-
-/* Of a dimension that is a symbol a box has all or, where the symbol is fixed
- * to one value, a part of what it is at most. */
-clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,
-                               const int64_t *symbols, core_runs *out)
-{
-    const clv_graph *g = plan->graph;
-    const clv_tensor_desc *base = &g->tensors[g->values[value].base];
-    core_bounds box = core_bounds_of(g, value);
-    int64_t dims[CLV_MAX_RANK];
-    bool known = true;
-    for (uint32_t d = 0; d < base->rank; d++) {
-        uint32_t symbol = base->symbols[d];
-        dims[d] = base->dims[d];
-        if (symbol && symbols && box.end[d] == dims[d] && !box.begin[d])
-            dims[d] = box.end[d] = symbols[symbol - 1];
-        known &= !d || !symbol ||
-                 g->symbols[symbol - 1].min == g->symbols[symbol - 1].max;
-    }
-    if (known && core_bounds_runs(base->dtype, base->rank, dims, &box, out))
-        return CLV_OK;
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "plan: a part of '%s' cannot be "
-                     "copied between memories; only the first dimension can "
-                     "vary, and only the first and the last can be cut",
-                     g->values[g->values[value].base].name
-                         ? g->values[g->values[value].base].name
-                         : "a value");
-}
 
 static clv_status list_copies(clv_plan *plan)
 {
@@ -46,7 +18,7 @@ static clv_status list_copies(clv_plan *plan)
         n += core_part_copies(plan, p);
     plan->copies = calloc(n + 1u, sizeof *plan->copies);
     if (!plan->copies)
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        return core_no_memory("for a plan");
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         if (!core_part_copies(plan, p))
             continue;
@@ -100,9 +72,9 @@ static clv_status check_device(const core_plan_device *d)
     return CLV_OK;
 }
 
-clv_status core_plan_staging(clv_plan *plan)
+clv_status planner_staging(clv_plan *plan)
 {
-    const uint64_t largest = core_plan_largest_shared(plan);
+    const uint64_t largest = planner_largest_shared(plan);
     clv_status status = list_copies(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         plan->devices[d].staged =

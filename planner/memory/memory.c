@@ -3,9 +3,11 @@
  * one for all devices that use the host's and one for each that has its own;
  * weights where they are or copied to a device, the rest in tensors.
  */
-#include "../device/subgraph.h"
-#include "../base/error.h"
-#include "../graph/tensor.h"
+#include "memory.h"
+#include "../../core/base/error.h"
+#include "../../core/device/subgraph.h"
+#include "../../core/graph/tensor.h"
+#include "memplan.h"
 #include "reuse.h"
 
 #include <stdlib.h>
@@ -41,14 +43,15 @@ static bool same_extent(const clv_tensor_desc *a, const clv_tensor_desc *b)
 
 /* The node of a part may write its output over input i: the device allows it
  * wherever the value is an operand, and nobody reads it later. */
-static bool can_overwrite(const clv_plan *plan, const core_uses *uses,
+static bool can_overwrite(const clv_plan *plan, const planner_uses *uses,
                           const clv_node *node, uint32_t part,
                           const clv_op_caps *caps, uint32_t i)
 {
     clv_value in = node->inputs[i], out = node->outputs[0];
     if (in == CLV_NO_TENSOR || plan->places[in].home != CORE_HOME_ARENA ||
         plan->places[in].memory != plan->places[out].memory ||
-        plan->places[in].last_part != part || !core_uses_over(uses, in, part) ||
+        plan->places[in].last_part != part ||
+        !planner_uses_over(uses, in, part) ||
         !same_extent(&plan->graph->tensors[in], &plan->graph->tensors[out]))
         return false;
     for (uint32_t j = 0; j < node->n_inputs; j++)
@@ -58,7 +61,7 @@ static bool can_overwrite(const clv_plan *plan, const core_uses *uses,
 }
 
 /* viewed[v]: v is a view or has one; then others may use its memory. */
-static void find_in_place(clv_plan *plan, const core_uses *uses,
+static void find_in_place(clv_plan *plan, const planner_uses *uses,
                           const clv_op_caps *caps, const bool *viewed)
 {
     for (uint32_t p = 0; p < plan->n_parts; p++) {
@@ -83,22 +86,23 @@ static void find_in_place(clv_plan *plan, const core_uses *uses,
 
 /* What the lifetimes are of. */
 typedef struct owners {
-    core_uses *uses;
+    planner_uses *uses;
     clv_value *values; /* of each lifetime */
 } owners;
 
 static bool may_share(const void *ctx, uint32_t a, uint32_t b)
 {
     const owners *o = ctx;
-    return core_uses_apart(o->uses, o->values[a], o->values[b]) ||
-           core_uses_apart(o->uses, o->values[b], o->values[a]);
+    return planner_uses_apart(o->uses, o->values[a], o->values[b]) ||
+           planner_uses_apart(o->uses, o->values[b], o->values[a]);
 }
 
 /* One lifetime for each value in the memory's arena that takes over no other's
  * memory; those that do extend it. index[v]: the value's lifetime. */
 static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
-                                  const owners *owned, core_lifetime *lifetimes,
-                                  uint32_t *index, uint64_t *naive)
+                                  const owners *owned,
+                                  planner_lifetime *lifetimes, uint32_t *index,
+                                  uint64_t *naive)
 {
     uint32_t n = 0;
     *naive = 0;
@@ -112,8 +116,8 @@ static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
             continue;
         index[v] = n;
         owned->values[n] = v;
-        lifetimes[n++] =
-            (core_lifetime){place->size, place->first_part, place->last_part};
+        lifetimes[n++] = (planner_lifetime){place->size, place->first_part,
+                                            place->last_part};
     }
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         clv_value owner = v;
@@ -123,19 +127,19 @@ static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
             owner = plan->places[owner].in_place;
         if (owner == v)
             continue;
-        core_lifetime *lifetime = &lifetimes[index[v] = index[owner]];
+        planner_lifetime *lifetime = &lifetimes[index[v] = index[owner]];
         if (plan->places[v].last_part > lifetime->last)
             lifetime->last = plan->places[v].last_part;
-        core_uses_join(owned->uses, owner, v);
+        planner_uses_join(owned->uses, owner, v);
     }
     return n;
 }
 
-static clv_status plan_arena(clv_plan *plan, core_uses *uses, uint32_t memory,
-                             core_memplan *out)
+static clv_status plan_arena(clv_plan *plan, planner_uses *uses,
+                             uint32_t memory, core_memplan *out)
 {
     uint32_t n_tensors = plan->graph->n_tensors;
-    core_lifetime *lifetimes = calloc(n_tensors, sizeof *lifetimes);
+    planner_lifetime *lifetimes = calloc(n_tensors, sizeof *lifetimes);
     uint32_t *index = calloc(n_tensors, sizeof *index);
     uint64_t *offsets = calloc(n_tensors, sizeof *offsets);
     owners owned = {uses, calloc(n_tensors, sizeof *owned.values)};
@@ -147,8 +151,8 @@ static clv_status plan_arena(clv_plan *plan, core_uses *uses, uint32_t memory,
     uint64_t naive;
     uint32_t n =
         collect_lifetimes(plan, memory, &owned, lifetimes, index, &naive);
-    status = core_memplan_make(lifetimes, n, plan->align, may_share, &owned,
-                               offsets, out);
+    status = planner_memplan_make(lifetimes, n, plan->align, may_share, &owned,
+                                  offsets, out);
     if (status)
         goto done;
     out->naive = naive;
@@ -166,7 +170,7 @@ done:
     return status;
 }
 
-static clv_status plan_arenas(clv_plan *plan, core_uses *uses)
+static clv_status plan_arenas(clv_plan *plan, planner_uses *uses)
 {
     clv_status status = plan_arena(plan, uses, 0, &plan->memory);
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
@@ -278,20 +282,9 @@ static clv_status plan_loads(clv_plan *plan)
     return status;
 }
 
-uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
-{
-    clv_tensor *tensor = plan->graph->values[load->weight].weight;
-    const clv_device *dev = plan->devices[load->device].dev;
-    return load->holding != CORE_HOLD_COPY ||
-                   core_tensor_has_copy(tensor, dev, plan->pointer_align,
-                                        &load->range)
-               ? 0
-               : load->range.bytes * load->range.n;
-}
-
 /* ------------------------------------------------------------------------ */
 
-uint64_t core_plan_largest_shared(const clv_plan *plan)
+uint64_t planner_largest_shared(const clv_plan *plan)
 {
     uint64_t largest = plan->memory.size;
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
@@ -310,7 +303,7 @@ static clv_status check_sharing(const clv_plan *plan)
     uint32_t n_used = 0;
     for (uint32_t d = 0; d < plan->n_devices; d++)
         n_used += plan->devices[d].n_steps != 0;
-    uint64_t largest = core_plan_largest_shared(plan);
+    uint64_t largest = planner_largest_shared(plan);
     largest = largest ? largest : 1;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (!plan->devices[d].n_steps || plan->devices[d].local)
@@ -321,7 +314,7 @@ static clv_status check_sharing(const clv_plan *plan)
     return CLV_OK;
 }
 
-clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
+clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
 {
     const clv_graph *graph = plan->graph;
     plan->pointer_align = 1;
@@ -332,10 +325,10 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     plan->align =
         plan->pointer_align > MIN_ALIGN ? plan->pointer_align : MIN_ALIGN;
-    core_uses uses = {0};
+    planner_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);
     clv_status status =
-        viewed ? core_uses_find(plan, &uses) : core_no_memory("for a plan");
+        viewed ? planner_uses_find(plan, &uses) : core_no_memory("for a plan");
     for (uint32_t v = 0; v < graph->n_tensors && !status; v++) {
         status =
             core_desc_size(&graph->tensors[v], NULL, &plan->places[v].size);
@@ -347,10 +340,10 @@ clv_status core_plan_memory(clv_plan *plan, const clv_op_caps *caps)
         find_in_place(plan, &uses, caps, viewed);
         status = plan_arenas(plan, &uses);
     }
-    core_uses_finish(&uses);
+    planner_uses_finish(&uses);
     free(viewed);
     CLV_TRY(status);
     CLV_TRY(plan_loads(plan));
     CLV_TRY(check_sharing(plan));
-    return core_plan_staging(plan);
+    return planner_staging(plan);
 }

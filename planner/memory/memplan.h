@@ -8,29 +8,21 @@
  */
 #pragma once
 
-#include <cleave/cleave.h>
+#include "../../core/plan/plan.h"
 
-typedef struct core_lifetime {
+typedef struct planner_lifetime {
     uint64_t size;        /* bytes; 0 takes no memory */
     uint32_t first, last; /* nodes, inclusive */
-} core_lifetime;
-
-typedef struct core_memplan {
-    uint64_t naive;   /* bytes without sharing */
-    uint64_t offsets; /* bytes by offsets */
-    uint64_t objects; /* bytes by shared objects */
-    uint64_t live;    /* most bytes live at one node: no plan needs less */
-    uint64_t size;    /* bytes used */
-} core_memplan;
+} planner_lifetime;
 
 /* Whether two tensors whose lifetimes do not overlap may have the same memory,
  * too. */
-typedef bool (*core_may_share_fn)(const void *ctx, uint32_t a, uint32_t b);
+typedef bool (*planner_may_share_fn)(const void *ctx, uint32_t a, uint32_t b);
 
 /* place[i]: the tensor's offset in an arena of out->size bytes, a multiple of
  * align (a power of two). Sizes are rounded up to align. may_share: NULL for
  * always. */
-clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
-                             uint64_t align, core_may_share_fn may_share,
-                             const void *ctx, uint64_t *place,
-                             core_memplan *out);
+clv_status planner_memplan_make(const planner_lifetime *tensors, uint32_t n,
+                                uint64_t align, planner_may_share_fn may_share,
+                                const void *ctx, uint64_t *place,
+                                core_memplan *out);

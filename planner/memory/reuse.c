@@ -1,9 +1,10 @@
 #include "reuse.h"
+#include "../../core/base/error.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void note(core_uses *uses, uint32_t part, clv_value value)
+static void note(planner_uses *uses, uint32_t part, clv_value value)
 {
     const clv_plan *plan = uses->plan;
     if (value == CLV_NO_TENSOR)
@@ -15,15 +16,15 @@ static void note(core_uses *uses, uint32_t part, clv_value value)
     uses->last[at] = part;
 }
 
-clv_status core_uses_find(const clv_plan *plan, core_uses *out)
+clv_status planner_uses_find(const clv_plan *plan, planner_uses *out)
 {
     size_t n = (size_t)plan->graph->n_tensors * plan->n_devices;
-    *out = (core_uses){.plan = plan,
-                       .first = malloc(n * sizeof *out->first),
-                       .last = malloc(n * sizeof *out->last)};
+    *out = (planner_uses){.plan = plan,
+                          .first = malloc(n * sizeof *out->first),
+                          .last = malloc(n * sizeof *out->last)};
     if (!out->first || !out->last) {
-        core_uses_finish(out);
-        return clv_error(CLV_ERR_NO_MEMORY, "no memory for a plan");
+        planner_uses_finish(out);
+        return core_no_memory("for a plan");
     }
     memset(out->first, 0xff, n * sizeof *out->first);
     memset(out->last, 0xff, n * sizeof *out->last);
@@ -37,14 +38,14 @@ clv_status core_uses_find(const clv_plan *plan, core_uses *out)
     return CLV_OK;
 }
 
-void core_uses_finish(core_uses *uses)
+void planner_uses_finish(planner_uses *uses)
 {
     free(uses->first);
     free(uses->last);
-    *uses = (core_uses){0};
+    *uses = (planner_uses){0};
 }
 
-void core_uses_join(core_uses *uses, clv_value value, clv_value other)
+void planner_uses_join(planner_uses *uses, clv_value value, clv_value other)
 {
     uint32_t n = uses->plan->n_devices;
     uint32_t *first = uses->first + (size_t)value * n;
@@ -61,7 +62,8 @@ void core_uses_join(core_uses *uses, clv_value value, clv_value other)
     }
 }
 
-bool core_uses_over(const core_uses *uses, clv_value before, uint32_t part)
+bool planner_uses_over(const planner_uses *uses, clv_value before,
+                       uint32_t part)
 {
     const clv_plan *plan = uses->plan;
     const core_part *now = &plan->parts[part];
@@ -78,14 +80,15 @@ bool core_uses_over(const core_uses *uses, clv_value before, uint32_t part)
     return true;
 }
 
-bool core_uses_apart(const core_uses *uses, clv_value before, clv_value after)
+bool planner_uses_apart(const planner_uses *uses, clv_value before,
+                        clv_value after)
 {
     uint32_t n = uses->plan->n_devices;
     for (uint32_t d = 0; d < n; d++) {
         uint32_t first = uses->first[(size_t)after * n + d];
         if (first != CORE_NO_PART &&
             (uses->last[(size_t)before * n + d] == first ||
-             !core_uses_over(uses, before, first)))
+             !planner_uses_over(uses, before, first)))
             return false;
     }
     return true;

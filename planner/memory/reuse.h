@@ -6,22 +6,24 @@
  */
 #pragma once
 
-#include "plan.h"
+#include "../../core/plan/plan.h"
 
-typedef struct core_uses {
+typedef struct planner_uses {
     const clv_plan *plan;
     /* [graph->n_tensors * n_devices] first and last part of a device that uses
      * the value or a view of it; CORE_NO_PART: none. Of bases only. */
     uint32_t *first, *last;
-} core_uses;
+} planner_uses;
 
 #define CORE_NO_PART 0xffffffffu
 
-clv_status core_uses_find(const clv_plan *plan, core_uses *out);
-void core_uses_finish(core_uses *uses);
+clv_status planner_uses_find(const clv_plan *plan, planner_uses *out);
+void planner_uses_finish(planner_uses *uses);
 /* What uses `other` uses `value` too. */
-void core_uses_join(core_uses *uses, clv_value value, clv_value other);
+void planner_uses_join(planner_uses *uses, clv_value value, clv_value other);
 /* All that use `before` are done when what uses `after` begins. */
-bool core_uses_apart(const core_uses *uses, clv_value before, clv_value after);
+bool planner_uses_apart(const planner_uses *uses, clv_value before,
+                        clv_value after);
 /* The same, for what uses `before` but the part itself. */
-bool core_uses_over(const core_uses *uses, clv_value before, uint32_t part);
+bool planner_uses_over(const planner_uses *uses, clv_value before,
+                       uint32_t part);

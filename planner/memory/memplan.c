@@ -45,7 +45,7 @@ static int by_area(const void *a, const void *b)
 }
 
 typedef struct rule {
-    core_may_share_fn may_share; /* NULL: always */
+    planner_may_share_fn may_share; /* NULL: always */
     const void *ctx;
 } rule;
 
@@ -172,7 +172,7 @@ static uint64_t live_bytes(const item *items, uint32_t n)
 }
 
 /* Tensors with rounded sizes; *naive becomes their sum. */
-static clv_status make_items(const core_lifetime *tensors, uint32_t n,
+static clv_status make_items(const planner_lifetime *tensors, uint32_t n,
                              uint64_t align, item *items, uint64_t *naive)
 {
     *naive = 0;
@@ -191,10 +191,10 @@ static clv_status make_items(const core_lifetime *tensors, uint32_t n,
     return CLV_OK;
 }
 
-clv_status core_memplan_make(const core_lifetime *tensors, uint32_t n,
-                             uint64_t align, core_may_share_fn may_share,
-                             const void *ctx, uint64_t *place,
-                             core_memplan *out)
+clv_status planner_memplan_make(const planner_lifetime *tensors, uint32_t n,
+                                uint64_t align, planner_may_share_fn may_share,
+                                const void *ctx, uint64_t *place,
+                                core_memplan *out)
 {
     const rule r = {may_share, ctx};
     item *items = calloc((size_t)n + 1, sizeof *items);

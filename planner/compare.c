@@ -1,0 +1,74 @@
+#include "compare.h"
+
+#include "../core/config/config.h"
+#include "limits.h"
+
+#include <math.h>
+
+/* Where costs are of real time, a plan over more devices has to be so much
+ * faster: less may be chance, and takes cores and power; and this much more
+ * where all its costs are models' answers. */
+#define WORTHWHILE 1.03
+#define UNCERTAIN 0.22
+
+/* Shares of a run's time that differ less are equal: the search and the
+ * forecast do not agree to the last percent. */
+#define SAME_SHARE 0.005
+
+static bool is_real(const clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps &&
+            plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
+            return false;
+    return true;
+}
+
+/* By how much `other`, which has not run, may be faster, and this plan is taken
+ * all the same: it has run, or takes fewer devices. */
+static double leniency(const clv_plan *plan, const clv_plan *other)
+{
+    if (!is_real(other) || other->run_ratio > 0 ||
+        (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
+                                       clv_plan_summarise(plan).n_devices))
+        return 1;
+    return WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
+}
+
+bool planner_is_legal_plan(const clv_plan *plan)
+{
+    planner_excess over = planner_limits_excess(plan);
+    return !over.bytes && over.share <= SAME_SHARE;
+}
+
+double planner_energy_weight(const clv_plan *plan)
+{
+    return clv_config_get_float(plan->ctx->config, "core.objective");
+}
+
+double planner_effort(const clv_plan *plan, double weight)
+{
+    const double ns = core_plan_expected_ns(plan);
+    return weight > 0
+               ? pow(ns, 1 - weight) * pow(plan->forecast->energy_nj, weight)
+               : ns;
+}
+
+bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
+{
+    if (!than)
+        return true;
+    if (!plan->forecast || !than->forecast)
+        return false;
+    planner_excess over = planner_limits_excess(plan);
+    planner_excess than_over = planner_limits_excess(than);
+    if (over.bytes != than_over.bytes)
+        return over.bytes < than_over.bytes;
+    if (fabs(over.share - than_over.share) > SAME_SHARE)
+        return over.share < than_over.share;
+    const bool metered =
+        plan->forecast->energy_nj > 0 && than->forecast->energy_nj > 0;
+    const double weight = metered ? planner_energy_weight(plan) : 0;
+    return planner_effort(plan, weight) * leniency(than, plan) <
+           planner_effort(than, weight) * leniency(plan, than);
+}
