@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,46 @@ static void has_no_constructors(kit *k, const void *arg)
               "%u functions run when it is loaded, of which the toolchain's is "
               "one: a plugin has no constructors",
               (unsigned)elf.n_constructors);
+}
+
+/* Of a library that this process has loaded, by the name it is needed by; 0
+ * for the toolchain's own, which have what C and C++ need. */
+static uint64_t constructors_of(const char *name)
+{
+    kit_elf elf;
+    struct link_map *map;
+    uint64_t n = 0;
+    if (!strncmp(name, "libc.", 5) || !strncmp(name, "libgcc_s.", 9) ||
+        !strncmp(name, "ld-linux", 8))
+        return 0;
+    void *lib = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (lib && !dlinfo(lib, RTLD_DI_LINKMAP, &map) &&
+        !kit_elf_read(map->l_name, &elf))
+        n = elf.n_constructors;
+    if (lib)
+        dlclose(lib);
+    return n;
+}
+
+static void needs_no_constructors(kit *k, const void *arg)
+{
+    kit_elf elf = read_elf(k);
+    char names[300] = "";
+    (void)arg;
+    void *lib = kit_calls_dlopen(kit_path(k));
+    KIT_CHECK(k, lib, "dlopen: %s", dlerror());
+    for (uint32_t i = 0; i < elf.n_needed; i++) {
+        size_t n = strlen(names);
+        if (constructors_of(elf.needed[i]) > 1)
+            snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "",
+                     elf.needed[i]);
+    }
+    kit_calls_dlclose(lib);
+    if (names[0])
+        kit_warn(k,
+                 "libraries that it needs run code when it is loaded: %s; they "
+                 "may start threads; open them at create",
+                 names);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -254,6 +295,7 @@ void abi_list_file(kit_list *list)
         {"file.one-export", exports_one_symbol},
         {"file.nothing-undefined", binds_whole},
         {"file.no-constructors", has_no_constructors},
+        {"file.needs-no-constructors", needs_no_constructors},
         {"manifest.well-formed", manifest_is_well_formed},
         {"manifest.table", manifest_agrees_with_table},
         {"manifest.devices", manifest_agrees_with_devices},

@@ -29,13 +29,19 @@ static void read_symbols(Elf *elf, Elf_Data *data, size_t names, kit_elf *out)
     }
 }
 
-static void read_dynamic(Elf_Data *data, kit_elf *out)
+static void read_dynamic(Elf *elf, Elf_Data *data, size_t names, kit_elf *out)
 {
     GElf_Dyn d;
-    for (int i = 0; gelf_getdyn(data, i, &d) && d.d_tag != DT_NULL; i++)
+    for (int i = 0; gelf_getdyn(data, i, &d) && d.d_tag != DT_NULL; i++) {
+        const char *name =
+            d.d_tag == DT_NEEDED ? elf_strptr(elf, names, d.d_un.d_val) : NULL;
+        if (name && out->n_needed < KIT_MAX_NEEDED)
+            snprintf(out->needed[out->n_needed++], sizeof *out->needed, "%s",
+                     name);
         out->binds_now |= d.d_tag == DT_BIND_NOW ||
                           (d.d_tag == DT_FLAGS && d.d_un.d_val & DF_BIND_NOW) ||
                           (d.d_tag == DT_FLAGS_1 && d.d_un.d_val & DF_1_NOW);
+    }
 }
 
 static void read_notes(Elf_Data *data, kit_elf *out)
@@ -67,7 +73,7 @@ static const char *read_sections(Elf *elf, kit_elf *out)
             read_symbols(elf, data, s.sh_link, out);
             break;
         case SHT_DYNAMIC:
-            read_dynamic(data, out);
+            read_dynamic(elf, data, s.sh_link, out);
             break;
         case SHT_NOTE:
             read_notes(data, out);

@@ -3,6 +3,8 @@
 
 #include "../plugin/kit.h"
 
+#define KIT_MAX_NEEDED 32
+
 typedef struct kit_elf {
     uint32_t n_exported;
     bool has_query;
@@ -10,6 +12,8 @@ typedef struct kit_elf {
     bool sanitized;
     bool binds_now;          /* linked with -z now */
     uint64_t n_constructors; /* functions that run when it is loaded */
+    uint32_t n_needed;
+    char needed[KIT_MAX_NEEDED][64]; /* names of libraries that it needs */
     uint32_t n_manifests;
     char manifest[CLV_MANIFEST_MAX + 1]; /* the last, unless it is larger */
     uint32_t manifest_size;

@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TASKS "/proc/self/task"
 #define DESCRIPTORS "/proc/self/fd"
@@ -120,6 +122,44 @@ static void run_objects(kit *k, const void *arg)
               (unsigned)p->host.n_blocks, ROUNDS, (unsigned)blocks, SETTLED);
     KIT_CHECK(k, kit_count_entries(k, DESCRIPTORS) <= fds,
               "buffers and timelines left descriptors open");
+}
+
+static uint64_t resident_bytes(kit *k)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    KIT_CHECK(k, file && fscanf(file, "%*u %llu", &pages) == 1,
+              "/proc/self/statm cannot be read");
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What does not come from the host's allocator. Drivers keep some for reasons
+ * of their own, hence no failure. */
+static void run_resident(kit *k, const void *arg)
+{
+    enum { ROUNDS = 60, SETTLED = 20, LEAST = 64 << 10 };
+    kit_plugin *p = kit_under_test(k);
+    uint64_t first = 0;
+    (void)arg;
+    if (kit_sanitizers()) {
+        kit_skip(k, "a sanitizer keeps what is freed");
+        return;
+    }
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        if (i == SETTLED)
+            first = resident_bytes(k);
+        kit_use(k, p);
+    }
+    const uint64_t last = resident_bytes(k);
+    const uint64_t each =
+        last > first ? (last - first) / (ROUNDS - SETTLED) : 0;
+    if (each >= LEAST)
+        kit_warn(k,
+                 "resident memory grows by %llu KiB with each small program "
+                 "that is compiled, run and destroyed, outside the host's "
+                 "allocator",
+                 (unsigned long long)each >> 10);
 }
 
 /* --- several at once ------------------------------------------------------ */
@@ -274,6 +314,7 @@ static void list(kit_list *l)
             "unload");
     kit_add(l, KIT_PER_PLUGIN, 0, run_cycles, NULL, "cycles");
     kit_add(l, KIT_PER_DEVICE, 0, run_objects, NULL, "objects");
+    kit_add(l, KIT_PER_DEVICE, 0, run_resident, NULL, "resident");
     lifecycle_list_cache(l);
     lifecycle_list_threads(l);
     lifecycle_list_memory(l);

@@ -44,6 +44,7 @@ static void send_record(kit *k, kit_record *record)
 {
     record->magic = KIT_RECORD_MAGIC;
     record->index = k->index;
+    record->warned = k->warned;
     record->ns = kit_now() - k->begin_ns;
     ssize_t n;
     do
@@ -124,6 +125,15 @@ void kit_note(kit *k, const char *fmt, ...)
     va_end(args);
 }
 
+void kit_warn(kit *k, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    keep_note(k, fmt, args);
+    va_end(args);
+    k->warned = true;
+}
+
 void kit_checked(kit *k)
 {
     atomic_fetch_add_explicit(&k->n_checks, 1, memory_order_relaxed);
@@ -195,7 +205,7 @@ void kit_child_begin(kit *k, uint32_t index, const char *name)
 {
     k->index = index;
     k->name = name;
-    k->skipped = false;
+    k->skipped = k->warned = false;
     k->note[0] = k->error[0] = 0;
     k->random = kit_seed(k) | 1;
     atomic_store(&k->n_checks, 0);

@@ -25,6 +25,7 @@ typedef enum kit_record_kind {
 typedef struct kit_record {
     uint32_t magic, kind, index, tag; /* tag: says what data is */
     uint64_t ns;                      /* the case took */
+    bool warned;                      /* text is a warning */
     union {
         char text[KIT_TEXT_SIZE];
         uint8_t data[KIT_RECORD_DATA_SIZE];
@@ -52,7 +53,7 @@ struct kit {
     const char *name; /* full: "cpu/ops.add" */
     uint64_t begin_ns;
     uint64_t random;
-    bool skipped;
+    bool skipped, warned;
     char note[KIT_TEXT_SIZE];  /* under mutex, as is error */
     char error[KIT_TEXT_SIZE]; /* any host's latest, until it is expected */
     pthread_mutex_t mutex;

@@ -88,6 +88,10 @@ void kit_skip(kit *k, const char *fmt, ...)
 void kit_note(kit *k, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A note that people are shown although the case passes. */
+void kit_warn(kit *k, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* The case goes on to the next of many rounds: its time limit, which counts
  * what the plugin takes, begins again. */
 void kit_alive(kit *k);

@@ -51,6 +51,7 @@ static bool add_cases(tool_record *to, const kit_report *report)
         tool_record_string(&record, "group", r->group);
         tool_record_string(&record, "outcome", kit_outcome_name(r->outcome));
         tool_record_string(&record, "text", r->text ? r->text : "");
+        tool_record_bool(&record, "warning", r->warned);
         tool_record_number(&record, "seconds", (double)r->ns * 1e-9);
         tool_record_number(&record, "printed", (double)r->printed);
         good = append(array, &record);

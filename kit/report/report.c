@@ -59,7 +59,8 @@ void kit_report_add(kit_report *report, const char *device, const char *group,
     *r = (kit_result){.outcome = verdict->outcome,
                       .text = join_text(verdict),
                       .ns = verdict->ns,
-                      .printed = verdict->printed};
+                      .printed = verdict->printed,
+                      .warned = verdict->warned};
     report->failed |= !r->text;
     snprintf(r->device, sizeof r->device, "%s", device);
     snprintf(r->group, sizeof r->group, "%s", group);

@@ -13,6 +13,7 @@ typedef struct kit_result {
     kit_outcome outcome;
     char *text; /* may be NULL */
     uint64_t ns, printed;
+    bool warned;
 } kit_result;
 
 typedef enum kit_format {

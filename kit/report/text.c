@@ -14,8 +14,10 @@
 static void print_line(const kit_result *r)
 {
     char *text = tool_clean(r->text ? r->text : "");
-    printf("%-8s %s  (%.1f ms)%s%s\n", kit_outcome_name(r->outcome), r->name,
-           (double)r->ns * 1e-6, text && *text ? "\n         " : "",
+    printf("%-8s %s  (%.1f ms)%s%s\n",
+           r->warned && r->outcome == KIT_PASSED ? "warning"
+                                                 : kit_outcome_name(r->outcome),
+           r->name, (double)r->ns * 1e-6, text && *text ? "\n         " : "",
            text ? text : "");
     free(text);
     fflush(stdout);
@@ -56,7 +58,8 @@ void kit_text_result(const kit_report *report, const kit_result *r)
     bool quiet = r->outcome == KIT_PASSED || r->outcome == KIT_SKIPPED ||
                  r->outcome == KIT_EXCLUDED || r->outcome == KIT_NOT_RUN;
     const uint32_t equal = quiet ? 0 : count_equal(report, r);
-    if (report->verbose || r->printed || (!quiet && equal <= MAX_EQUAL))
+    if (report->verbose || r->printed || r->warned ||
+        (!quiet && equal <= MAX_EQUAL))
         print_line(r);
     if (equal == MAX_EQUAL && !report->verbose)
         printf("         more of this reason are counted at the end; -v shows "

@@ -16,6 +16,7 @@ typedef struct state {
     uint64_t printed;
     uint64_t printed_first; /* by next, which is then repeated; 0: it is not */
     bool stopped;           /* by on_verdict */
+    bool warned;            /* as the record says */
     bool usage;
     char *error;
 } state;
@@ -72,9 +73,10 @@ static bool tell(state *s, uint32_t item, kit_outcome outcome, const char *text,
                  text, *text ? "; " : "", s->printed_first);
         text = note;
     }
-    kit_verdict verdict = {outcome, text, ns, s->printed};
+    kit_verdict verdict = {outcome, text, ns, s->printed, s->warned};
     s->stopped = !s->batch->on_verdict(s->batch->ctx, item, &verdict);
     s->printed = s->printed_first = 0;
+    s->warned = false;
     s->next = item + 1;
     s->current = NONE;
     return true;
@@ -99,6 +101,7 @@ static bool on_record(void *ctx, const kit_record *record)
         }
         break;
     case KIT_RECORD_PASS:
+        s->warned = record->warned;
         if (is_current)
             return tell(s, s->current, KIT_PASSED, record->text, record->ns);
         break;

@@ -28,6 +28,7 @@ typedef struct kit_verdict {
     const char *text; /* the reason or the note, "" if none */
     uint64_t ns;
     uint64_t printed; /* bytes */
+    bool warned;      /* the note is a warning */
 } kit_verdict;
 
 typedef struct kit_batch {

@@ -11,7 +11,7 @@ import time
 import unittest
 import xml.etree.ElementTree as xml
 
-CHECK, CPU, HOSTILE = sys.argv[1:4]
+CHECK, CPU, HOSTILE, NEEDS = sys.argv[1:5]
 FEW = ("--filter", "*/abi.fills.*", "--filter", "*/abi.query.*")
 
 
@@ -365,6 +365,27 @@ class Endings(Kit):
                              "-o", "json", code=1).cases()
         self.assertEqual(cases["plugin/kit.query"]["outcome"], "crashed")
 
+    def test_leak_past_the_host_is_a_warning(self):
+        name = "hostile:0/lifecycle.resident"
+        for mode, warned in (("none", False), ("leak_heap", True)):
+            result = self.hostile(mode, "--filter", name, "-o", "json", code=0)
+            case = result.cases()[name]
+            if case["outcome"] == "skipped":
+                self.skipTest(case["text"])
+            self.assertEqual(case["warning"], warned, case["text"])
+            self.assertEqual("resident memory grows by" in case["text"], warned)
+            text = self.hostile(mode, "--filter", name, code=0).text
+            self.assertEqual("warning  " + name in text, warned)
+
+    def test_constructors_of_needed_libraries_are_a_warning(self):
+        name = "plugin/abi.file.needs-no-constructors"
+        for plugin, warned in ((CPU, False), (NEEDS, True)):
+            case = self.run_kit(plugin, "--filter", name, "-o",
+                                "json").cases()[name]
+            self.assertEqual(case["outcome"], "passed")
+            self.assertEqual(case["warning"], warned, case["text"])
+            self.assertEqual("libneeded.so" in case["text"], warned)
+
     def test_leak_shows_at_the_end(self):
         cases = self.hostile("leak_block", "--filter", "*/abi.query.*", "-o",
                              "json", code=1).cases()
@@ -528,4 +549,4 @@ class Support(Kit):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:])

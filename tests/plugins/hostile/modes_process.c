@@ -151,7 +151,17 @@ static clv_status signal_handler(const clv_host_api *host,
     return ref_create(host, out);
 }
 
+static clv_status leak_heap(clv_plugin_device *dev, const clv_submit *submit)
+{
+    static void *volatile lost; /* or the compiler would leave it out */
+    lost = malloc(1 << 20);
+    if (lost)
+        memset(lost, 1, 1 << 20);
+    return ref_submit(dev, submit);
+}
+
 const hostile_mode hostile_processes[] = {
+    {"leak_heap", "memory past the host, a submit", {.submit = leak_heap}},
     {"leak_block", "a block of the host's a cycle", {.create = leak_block}},
     {"leak_fd", "a descriptor a cycle", {.create = leak_fd}},
     {"leak_thread", "a thread a cycle", {.create = leak_thread}},

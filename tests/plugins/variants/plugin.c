@@ -32,6 +32,11 @@ __attribute__((visibility("protected"))) int cleave_test_export = 1;
 CLV_PLUGIN_EXPORT int cleave_test_export = 1;
 #endif
 
+#ifdef TEST_NEEDS
+extern int needed_started;
+__attribute__((used)) static int *const needed = &needed_started;
+#endif
+
 #ifdef TEST_CONSTRUCTOR
 __attribute__((constructor)) static void run_early(void)
 {
