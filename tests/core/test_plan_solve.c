@@ -10,7 +10,9 @@
 
 #include "../../core/plan/plan.h"
 #include "../../planner/profile/store.h"
+#include "../../core/device/subgraph.h"
 #include "../../planner/forecast/forecast.h"
+#include "../../planner/limits.h"
 
 #include <math.h>
 
@@ -517,6 +519,88 @@ static void test_no_help(void **state)
     }
 }
 
+/* Nodes that compute, where the next one runs on another device. */
+static uint32_t count_changes(const clv_plan *plan)
+{
+    uint32_t n = 0, last = UINT32_MAX;
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        if (core_part_copies(plan, p))
+            continue;
+        n += last != UINT32_MAX && plan->parts[p].device != last;
+        last = plan->parts[p].device;
+    }
+    return n;
+}
+
+/* A fast device that holds a part of the weights gets the first layers:
+ * repeated blocks divided all alike would need exchanges in each. */
+static void test_front(void **state)
+{
+    (void)state;
+    world w;
+    made_up.slowness[0] = 1;
+    made_up.slowness[1] = 0.01;
+    made_up.submit = 2e5;
+    open_made_up(&w, "ref.memory1=local,coherent");
+    layers_free(&w.l);
+    layers_shape deep = tiny;
+    deep.n_layers = 8;
+    layers_build(&w.l, w.ctx, &deep);
+    uint64_t weights = 0, size;
+    for (uint32_t v = 0; v < w.l.graph->n_tensors; v++)
+        if (w.l.graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
+            !core_desc_size(&w.l.graph->tensors[v], NULL, &size))
+            weights += size;
+    clv_context_device(w.ctx, 1)->info.memory_size = weights / 2;
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_int_equal(clv_plan_summarise(plan).n_devices, 2);
+    if (count_changes(plan) > 3)
+        fail_msg("%u changes of device", count_changes(plan));
+    assert_true(planner_limits_bytes(plan, 1) <= weights / 2);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* Of two drivers of one piece of hardware the faster one is used. */
+static void test_same_hardware(void **state)
+{
+    (void)state;
+    const char *build = getenv("CLEAVE_TEST_BUILD");
+    char settings[1024];
+    made_up.slowness[0] = 1;
+    made_up.slowness[1] = 0.5;
+    made_up.submit = 0;
+    snprintf(settings, sizeof settings,
+             "core.plugin_dirs=%s/tests/plugins/ref:%s/plugins "
+             "core.plugins=cpu,ref",
+             build, build);
+    for (int same = 0; same < 2; same++) {
+        world w;
+        open_made_up(&w, settings);
+        clv_device *devices[2] = {NULL};
+        for (uint32_t i = 0; i < clv_context_device_count(w.ctx); i++) {
+            clv_device *dev = clv_context_device(w.ctx, i);
+            if (!strcmp(clv_device_id(dev), "cpu"))
+                devices[0] = dev;
+            if (!strcmp(clv_device_id(dev), "ref:1"))
+                devices[1] = dev;
+        }
+        assert_true(devices[0] && devices[1]);
+        memset(devices[0]->info.uuid, 1, sizeof devices[0]->info.uuid);
+        memset(devices[1]->info.uuid, same ? 1 : 2,
+               sizeof devices[1]->info.uuid);
+        const clv_profile_params params = {.devices = devices, .n_devices = 2};
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, &params));
+        clv_plan *plan = plan_for(&w, devices, 2);
+        assert_int_equal(clv_plan_summarise(plan).n_devices, same ? 1 : 2);
+        if (same)
+            assert_ptr_equal(clv_plan_device(plan, 0), devices[1]);
+        clv_plan_destroy(plan);
+        close_world(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +615,8 @@ int main(void)
         cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_device_lost),
         cmocka_unit_test(test_never_slower),
+        cmocka_unit_test(test_front),
+        cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };
     if (!tmpdir_make(&dir))

@@ -658,6 +658,27 @@ static int remove_cache(void **state)
     return 0;
 }
 
+/* Unasked, a device with a real clock is measured by two products; the rest
+ * follows from its roofline. What is asked for later is still measured. */
+static void test_first_look(void **state)
+{
+    (void)state;
+    rig r;
+    planner_cost c;
+    rig_make(&r, "core.profile=auto core.cache_dir=");
+    clv_device *devices[] = {r.a, r.b};
+    const planner_profile_params params = {.devices = devices, .n_devices = 2};
+    assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
+    assert_true(fake.workloads >= 2 && fake.workloads <= 4);
+    assert_int_equal(fake.overheads, 0);
+    planner_workload workload = work_at(&r, CLV_OP_ROPE, 8, 8);
+    assert_true(cost(&r, r.a, &workload, &c) && c.ns > 0 && !c.measured);
+    assert_ok(cover(&r, NULL));
+    assert_true(fake.workloads > 100);
+    assert_int_equal(fake.overheads, 2);
+    rig_free(&r);
+}
+
 int main(void)
 {
 #define KEEPS(test)                                                            \
@@ -677,6 +698,7 @@ int main(void)
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_asked_meanwhile),
+        cmocka_unit_test(test_first_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
