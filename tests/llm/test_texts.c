@@ -60,6 +60,7 @@ static int setup(void **state)
         settings, sizeof settings,
         "core.plugins=cpu,ref,npu_sim,opencl,vulkan ref.devices=1 "
         "ref.states0=weights vulkan.kv=weights npu_sim:hexagon.lengths=1,10 "
+        "npu_sim.clock=real "
         "core.devices=cpu,ref:0,npu_sim:hexagon,%s,%s",
         ids[3], ids[4]);
     rig_open(&world.rig, "soc/snapdragon-8gen3.ini", settings);

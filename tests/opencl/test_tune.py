@@ -42,10 +42,11 @@ class Tune(OwnCache):
         return found
 
     def choice(self):
-        found = list(self.entries().values())
+        # The trial of a plugin may have products of its own.
+        found = [variant for key, variant in self.entries().values()
+                 if key == "matmul-f32-o6-i6-n3"]
         self.assertEqual(len(found), 1)
-        self.assertEqual(found[0][0], "matmul-f32-o6-i6-n3")
-        return found[0][1]
+        return found[0]
 
     def test_the_quickest_is_found_and_kept(self):
         self.pocl()
