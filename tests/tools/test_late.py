@@ -172,9 +172,10 @@ class Crashes(Case):
                  "it crashed (signal 11, SIGSEGV) in "),
                 ("exit:program_run", 1, "it ended the process in ")):
             with self.subTest(mode):
-                one = "hostile.devices=1"
+                # Each run compiles.
+                one = ("hostile.devices=1", "core.program_cache=0")
                 done = subprocess.run(
-                    [cli.TOOL, *self.arguments(mode, one, "core.probe=off")],
+                    [cli.TOOL, *self.arguments(mode, *one, "core.probe=off")],
                     capture_output=True, text=True,
                     # Sanitizers leave the signals to the tool.
                     env=self.environment({v: "handle_segv=0:handle_abort=0"
@@ -186,14 +187,14 @@ class Crashes(Case):
                 self.assertIn("hostile:0", done.stderr.splitlines()[-1])
                 # The next start leaves it out until the note is removed.
                 for _ in range(2):
-                    result = self.good(*self.arguments("none", one, devices=""))
+                    result = self.good(*self.arguments("none", *one, devices=""))
                     self.assertEqual(result.text, right.text)
                     self.assertIn(says, result.err)
                     self.assertIn("at its last use", result.err)
                 note, = glob.glob(self.path("cache/cleave/uses/*"))
                 self.assertIn(note, result.err)
                 os.unlink(note)
-                result = self.good(*self.arguments("none", one, devices=""))
+                result = self.good(*self.arguments("none", *one, devices=""))
                 self.assertNotIn("warn", result.err)
 
     def test_killed_from_outside(self):

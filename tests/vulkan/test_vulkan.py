@@ -130,8 +130,9 @@ class Tune(cli.Case):
         return done.stdout
 
     def found(self):
+        # The trial of a plugin may have products of its own.
         return [found for entry in cached(self)
-                for found in re.findall(rb"\0([\w-]+=\d+)$", entry)]
+                for found in re.findall(rb"\0(matmul-f32-o6-i6-n3=\d+)$", entry)]
 
     def test_what_is_found_is_kept(self):
         guessed = self.product("fast")
@@ -139,7 +140,6 @@ class Tune(cli.Case):
         self.assertEqual(self.product("exhaustive"), guessed)
         kept = self.found()
         self.assertEqual(len(kept), 1)
-        self.assertTrue(kept[0].startswith(b"matmul-f32-o6-i6-n3="))
         self.assertEqual(self.product("fast"), guessed)
         self.assertEqual(self.found(), kept)
 
