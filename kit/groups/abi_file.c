@@ -62,9 +62,11 @@ static uint64_t constructors_of(const char *name)
     kit_elf elf;
     struct link_map *map;
     uint64_t n = 0;
-    if (!strncmp(name, "libc.", 5) || !strncmp(name, "libgcc_s.", 9) ||
-        !strncmp(name, "ld-linux", 8))
-        return 0;
+    static const char *const toolchain[] = {
+        "libc.", "libgcc_s.", "ld-linux", "libasan.", "libtsan.", "libubsan."};
+    for (size_t i = 0; i < sizeof toolchain / sizeof *toolchain; i++)
+        if (!strncmp(name, toolchain[i], strlen(toolchain[i])))
+            return 0;
     void *lib = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
     if (lib && !dlinfo(lib, RTLD_DI_LINKMAP, &map) &&
         !kit_elf_read(map->l_name, &elf))
