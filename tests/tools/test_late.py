@@ -79,6 +79,13 @@ class Errors(Case):
 class Trials(Case):
     """With default settings the trial finds what fails in the first use."""
 
+    def environment(self, extra=None):
+        # Sanitizers leave the signals to the trial.
+        ours = {v: ":".join(filter(None, (
+            os.environ.get(v), "handle_segv=0:handle_abort=0")))
+                for v in SANITIZERS}
+        return super().environment({**ours, **(extra or {})})
+
     def test_crash_exit_and_block(self):
         for mode, says in (
                 ("crash:program_compile", "crashed (signal 11, SIGSEGV) in "
