@@ -24,9 +24,10 @@ static bool is_real(const clv_plan *plan)
     return true;
 }
 
-/* By how much `other`, which has not run, may be faster, and this plan is taken
- * all the same: it has run, or takes fewer devices. */
-static double leniency(const clv_plan *plan, const clv_plan *other)
+/* The factor by which `other` has to be faster than this plan to replace it:
+ * more than 1 if `other` has not run, and this plan has or takes fewer devices.
+ */
+static double margin(const clv_plan *plan, const clv_plan *other)
 {
     if (!is_real(other) || other->run_ratio > 0 ||
         (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
@@ -69,6 +70,6 @@ bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
     const bool metered =
         plan->forecast->energy_nj > 0 && than->forecast->energy_nj > 0;
     const double weight = metered ? planner_energy_weight(plan) : 0;
-    return planner_effort(plan, weight) * leniency(than, plan) <
-           planner_effort(than, weight) * leniency(plan, than);
+    return planner_effort(plan, weight) * margin(than, plan) <
+           planner_effort(than, weight) * margin(plan, than);
 }

@@ -2,7 +2,6 @@
 
 #include "../core/base/error.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -21,8 +21,8 @@
 /* A forecast that was corrected by other runs, and is further from a run. */
 #define WRONG 0.1
 
-/* Whether a forecast is right is looked at again when so many times as many
- * runs with such symbols have ended. */
+/* A forecast is checked after the first run with such symbols, and again
+ * whenever there have been so many times as many. */
 #define AGAIN 32
 
 /* Costs that have changed by so much may make another plan better. */
@@ -373,7 +373,8 @@ bool clv_plan_equal(const clv_plan *a, const clv_plan *b)
 }
 
 /* Simulated devices are exact but where they are told not to be: from a run
- * that went as forecast nothing is learned. Not every run is looked at. */
+ * that went as forecast nothing is learned. Only runs 1, 2, 4, 8 ... are
+ * checked. */
 static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
 {
     const clv_plan *plan = exec->plan;

@@ -11,7 +11,6 @@
 #include "../core/base/error.h"
 
 #include "../core/base/text.h"
-#include "../core/device/subgraph.h"
 #include "candidates/candidates.h"
 #include "forecast/forecast.h"
 #include "limits.h"
@@ -139,6 +138,16 @@ static void tighten(solver *v, const clv_plan *plan)
     }
 }
 
+/* Takes over the plan if it is better than the best one. */
+static bool adopt(solver *v, clv_plan *plan)
+{
+    const bool better = planner_is_better_plan(plan, v->best);
+    clv_plan_destroy(better ? v->best : plan);
+    if (better)
+        v->best = plan;
+    return better;
+}
+
 /* The plan that did best in runs, if there is one. */
 static clv_status consider_known(solver *v, planner_strategy strategy)
 {
@@ -146,16 +155,22 @@ static clv_status consider_known(solver *v, planner_strategy strategy)
     if (strategy != PLANNER_STRATEGY_TENSOR)
         return CLV_OK;
     CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
-    if (plan)
-        set_rooms(v, plan);
-    if (plan && planner_is_better_plan(plan, v->best)) {
-        clv_plan_destroy(v->best);
-        v->best = plan;
-        v->known = true;
-    } else {
-        clv_plan_destroy(plan);
-    }
+    if (!plan)
+        return CLV_OK;
+    set_rooms(v, plan);
+    v->known = adopt(v, plan);
     return CLV_OK;
+}
+
+/* The plan is that of the trial's options. */
+static bool adopt_trial(solver *v, clv_plan *plan)
+{
+    if (!adopt(v, plan))
+        return false;
+    uint32_t *swap = v->chosen;
+    v->chosen = v->trial;
+    v->trial = swap;
+    return true;
 }
 
 /* Makes a plan of the trial's options; it becomes the best one if it is. */
@@ -165,16 +180,7 @@ static clv_status consider(solver *v, bool *taken)
     *taken = false;
     CLV_TRY(make_plan(v, v->trial, &plan));
     tighten(v, plan);
-    if (!planner_is_better_plan(plan, v->best)) {
-        clv_plan_destroy(plan);
-        return CLV_OK;
-    }
-    uint32_t *swap = v->chosen;
-    clv_plan_destroy(v->best);
-    v->best = plan;
-    v->chosen = v->trial;
-    v->trial = swap;
-    *taken = true;
+    *taken = adopt_trial(v, plan);
     return CLV_OK;
 }
 
@@ -269,18 +275,18 @@ static clv_status consider_energy(solver *v)
  * search, so it does not find this. */
 static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
 {
-    bool taken, legal = false;
-    for (uint32_t part = FRONTS - 1; part && !legal; part--) {
+    for (uint32_t part = FRONTS - 1; part; part--) {
         const uint32_t end =
             (uint32_t)((uint64_t)v->graph->n_nodes * part / FRONTS);
         clv_plan *plan;
         for (uint32_t i = 0; i < v->graph->n_nodes; i++)
             v->trial[i] = whole_option(v, i, i < end ? device : other);
         CLV_TRY(make_plan(v, v->trial, &plan));
-        legal = planner_is_legal_plan(plan);
+        if (planner_is_legal_plan(plan)) {
+            adopt_trial(v, plan);
+            return CLV_OK;
+        }
         clv_plan_destroy(plan);
-        if (legal)
-            CLV_TRY(consider(v, &taken));
     }
     return CLV_OK;
 }
@@ -288,13 +294,7 @@ static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
 /* Where the device's own memory cannot hold all weights. */
 static bool is_too_small(const solver *v, uint32_t device)
 {
-    uint64_t sum = 0, size;
-    for (uint32_t i = 0; i < v->graph->n_tensors; i++)
-        if (v->graph->tensors[i].usage == CLV_USAGE_WEIGHT &&
-            v->graph->values[i].base == i &&
-            !core_desc_size(&v->graph->tensors[i], NULL, &size))
-            sum += size;
-    return sum > v->plan->devices[device].room;
+    return core_graph_weight_bytes(v->graph) > v->plan->devices[device].room;
 }
 
 static clv_status consider_fronts(solver *v)
@@ -474,8 +474,8 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
         if (planner_energy_weight(*out) > 0 &&
             !((*out)->forecast && (*out)->forecast->energy_nj > 0))
             clv_log(plan->ctx, CLV_LOG_WARN,
-                    "core.objective weighs energy, but not all devices tell "
-                    "theirs: the plan goes by time");
+                    "core.objective weighs energy, but not all devices report "
+                    "theirs: plans are compared by time");
     }
     forget(&v);
     free(v.trial);

@@ -170,18 +170,10 @@ static clv_status call_compile(void *arg)
 /* Whether a second copy of all weights might not fit beside the first. */
 static bool is_scarce(const clv_plan *plan, const clv_device *dev)
 {
-    const clv_graph *graph = plan->source;
     uint32_t type;
-    uint64_t weights = 0, size;
-    if (!(dev->info.flags & CLV_DEVICE_REPACKS) ||
-        !core_device_has_local(dev, &type))
-        return false;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
-            graph->values[v].base == v &&
-            !core_desc_size(&graph->tensors[v], NULL, &size))
-            weights += size;
-    return 2 * weights > dev->info.memory_size;
+    return dev->info.flags & CLV_DEVICE_REPACKS &&
+           core_device_has_local(dev, &type) &&
+           2 * core_graph_weight_bytes(plan->source) > dev->info.memory_size;
 }
 
 static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,

@@ -1,6 +1,7 @@
 #include "graph.h"
 #include "../base/error.h"
 #include "../base/grow.h"
+#include "../device/subgraph.h"
 #include "shape.h"
 
 #include <math.h>
@@ -478,4 +479,15 @@ clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x, clv_value w,
 {
     clv_op_attr attr = {.experts = {normalised}};
     return OP(g, CLV_OP_MATMUL_EXPERTS, &attr, x, w, ids, scores);
+}
+
+uint64_t core_graph_weight_bytes(const clv_graph *graph)
+{
+    uint64_t sum = 0, size;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
+            graph->values[v].base == v &&
+            !core_desc_size(&graph->tensors[v], NULL, &size))
+            sum += size;
+    return sum;
 }

@@ -42,8 +42,7 @@ typedef enum core_probe_how {
 } core_probe_how;
 
 typedef struct core_probe_end {
-    char step[CORE_PROBE_STEP_SIZE]; /* the last one begun, "" before the first
-                                      */
+    char step[CORE_PROBE_STEP_SIZE]; /* the latest one; "": none yet */
     bool stopped;
     bool endless; /* hung, but went on reporting */
     bool blocked; /* hung, by the shorter limit */

@@ -742,8 +742,8 @@ typedef struct clv_host_api {
     void (*free)(clv_host *host, void *ptr);
     /* Calls fn(ctx, i) for i in 0..n-1 on host threads, returns when all are
      * done. Not from inside fn. For work on the processors now and then, such
-     * as weights laid out in program_compile(); a device that computes there
-     * all the time has threads of its own. */
+     * as weights that program_compile() brings into another layout; a device
+     * that computes there all the time has threads of its own. */
     void (*parallel_for)(clv_host *host, uint32_t n,
                          void (*fn)(void *ctx, uint32_t i), void *ctx);
     uint64_t (*now_ns)(clv_host *host); /* monotonic */
@@ -845,8 +845,8 @@ typedef struct clv_plugin_api {
      * CLV_ERR_LIMIT. */
     clv_status (*device_open)(clv_plugin_instance *inst, uint32_t index,
                               clv_plugin_device **out);
-    /* [inst] Everything made from it is gone. Submits in flight that have not
-     * begun are cancelled. What devices share, such as pools and threads, may
+    /* [inst] Everything made from it is gone. Submits that have not started are
+     * cancelled. What devices share, such as pools and threads, may
      * stay until quiesce and destroy. NULL is legal. */
     void (*device_close)(clv_plugin_device *dev);
     /* [any] count and stride as in enumerate. */

@@ -1,6 +1,6 @@
 /*
  * Times that are not what a model says, as on real chips. Jitter: the work of a
- * submit takes up to that part longer or shorter, each time anew. Drift: a
+ * submit takes up to that part longer or shorter, each by itself. Drift: a
  * device becomes up to that part slower and faster, over seconds, as with heat.
  * Both are random by the seed, the device's name, and which submit it is or
  * when.

@@ -3,6 +3,7 @@
  * replaced, plans that are not used again, the best one that is. The
  * measurements are made up and wrong by far; the runs are real.
  */
+#include "made_up.h"
 #include "test.h"
 #include "tmpdir.h"
 
@@ -19,20 +20,6 @@
 
 static tmpdir dir;
 static double ns_per_flop[2]; /* of the devices, as measured */
-
-static clv_status fake_open(clv_context *ctx,
-                            const planner_meter_params *params,
-                            planner_meter **out)
-{
-    (void)ctx, (void)params;
-    *out = (planner_meter *)(void *)ns_per_flop;
-    return CLV_OK;
-}
-
-static void fake_close(planner_meter *meter)
-{
-    (void)meter;
-}
 
 static clv_status fake_work(planner_meter *meter, clv_device *dev,
                             const planner_workload *workload,
@@ -53,17 +40,8 @@ static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
     return CLV_OK;
 }
 
-static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
-                                  uint32_t n, planner_contention *out)
-{
-    (void)meter, (void)devs;
-    for (uint32_t i = 0; i < n; i++)
-        out->slowdown[i] = out->alone[i] = 1;
-    return CLV_OK;
-}
-
-static const planner_profile_source fake = {fake_open, fake_close, fake_work,
-                                            fake_overheads, fake_contention};
+static const planner_profile_source fake = {
+    made_up_open, made_up_close, fake_work, fake_overheads, made_up_contention};
 
 /* Two matrix products, on two devices of the reference plugin. */
 typedef struct world {

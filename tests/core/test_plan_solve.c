@@ -4,6 +4,7 @@
  * told when there is nothing to go by, and again after a device is lost.
  */
 #include "layers.h"
+#include "made_up.h"
 #include "../../core/device/loss.h"
 #include "message.h"
 #include "tmpdir.h"
@@ -416,19 +417,6 @@ static struct {
     double submit;
 } made_up;
 
-static clv_status no_meter(clv_context *ctx, const planner_meter_params *params,
-                           planner_meter **out)
-{
-    (void)ctx, (void)params;
-    *out = (planner_meter *)(void *)&made_up;
-    return CLV_OK;
-}
-
-static void no_close(planner_meter *meter)
-{
-    (void)meter;
-}
-
 static clv_status made_up_work(planner_meter *meter, clv_device *dev,
                                const planner_workload *workload,
                                planner_sample *out)
@@ -449,19 +437,9 @@ static clv_status made_up_overheads(planner_meter *meter, clv_device *dev,
     return CLV_OK;
 }
 
-static clv_status made_up_contention(planner_meter *meter,
-                                     clv_device *const *devs, uint32_t n,
-                                     planner_contention *out)
-{
-    (void)meter, (void)devs;
-    for (uint32_t i = 0; i < n; i++)
-        out->slowdown[i] = out->alone[i] = 1;
-    out->bandwidth = 1e9;
-    return CLV_OK;
-}
-
 static const planner_profile_source made_up_source = {
-    no_meter, no_close, made_up_work, made_up_overheads, made_up_contention};
+    made_up_open, made_up_close, made_up_work, made_up_overheads,
+    made_up_contention};
 
 static void open_made_up(world *w, const char *settings)
 {
