@@ -125,6 +125,12 @@ CLV_API uint32_t clv_session_position(const clv_session *session);
 /* Forgets all tokens from position on. */
 CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
+/* Forgets all tokens but those at the beginning that ids begin with too, and
+ * always ids[n - 1]: *n_kept, less than n, stay in the cache, and ids from
+ * there on are to be evaluated. So a conversation or a text with the same
+ * beginning as the one before costs its new tokens only. n: at least 1. */
+CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
+                                     uint32_t n, uint32_t *n_kept);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
  * more a prefill of up to n_batch. Where a device has static shapes that is a
  * graph of n rows, or of a few more if it should take less time; else one for
