@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MAX_STATES 2048
+#define PIECE 256 /* bytes followed at a time */
 #define TABLE_SIZE (2 * MAX_STATES)
 
 enum { UNKNOWN = 0, DEAD = 1, FIRST = 2 }; /* of `next` */
@@ -155,9 +156,12 @@ bool llm_matcher_accepts(llm_matcher *m, const char *bytes, uint32_t n)
 
 void llm_matcher_advance(llm_matcher *m, const char *bytes, uint32_t n)
 {
-    m->at = follow_for_sure(m, bytes, n);
-    if (m->n_states > MAX_STATES / 2 || llm_stacks_are_many(&m->stacks))
-        compact(m);
+    for (uint32_t done = 0, size; done < n; done += size) {
+        size = n - done < PIECE ? n - done : PIECE;
+        m->at = follow_for_sure(m, bytes + done, size);
+        if (m->n_states > MAX_STATES / 2 || llm_stacks_are_many(&m->stacks))
+            compact(m);
+    }
 }
 
 bool llm_matcher_is_complete(const llm_matcher *m)
