@@ -2,64 +2,12 @@
 
 #include "../base/json.h"
 #include "../base/str.h"
+#include "hf_keys.h"
+#include "hf_rope.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static clv_status bad_key(const char *name, const char *key, const char *wanted)
-{
-    return clv_error(CLV_ERR_FORMAT,
-                     "%s: '%s' must be %s; correct the file or download it "
-                     "again",
-                     name, key, wanted);
-}
-
-/* Absent: *out keeps its value. */
-static clv_status opt_u32(const cJSON *object, const char *key,
-                          const char *name, uint32_t *out)
-{
-    uint64_t value;
-    const cJSON *item = llm_json_get(object, key);
-    if (!item)
-        return CLV_OK;
-    if (!llm_json_u64(item, &value) || value > UINT32_MAX)
-        return bad_key(name, key, "a whole number below 2^32");
-    *out = (uint32_t)value;
-    return CLV_OK;
-}
-
-static clv_status need(const cJSON *object, const char *key, const char *name)
-{
-    if (llm_json_get(object, key))
-        return CLV_OK;
-    return clv_error(CLV_ERR_FORMAT, "%s: has no '%s'; download it again", name,
-                     key);
-}
-
-static clv_status opt_f32(const cJSON *object, const char *key,
-                          const char *name, float *out)
-{
-    const cJSON *item = llm_json_get(object, key);
-    if (!item)
-        return CLV_OK;
-    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 3e38))
-        return bad_key(name, key, "a number");
-    *out = (float)item->valuedouble;
-    return CLV_OK;
-}
-
-static clv_status opt_bool(const cJSON *object, const char *key,
-                           const char *name, bool *out)
-{
-    const cJSON *item = llm_json_get(object, key);
-    if (!item)
-        return CLV_OK;
-    if (!cJSON_IsBool(item))
-        return bad_key(name, key, "true or false");
-    *out = cJSON_IsTrue(item);
-    return CLV_OK;
-}
 
 /* A token id, or the first one of a list. */
 static clv_status opt_token(const cJSON *object, const char *key,
@@ -72,7 +20,7 @@ static clv_status opt_token(const cJSON *object, const char *key,
     if (!item)
         return CLV_OK;
     if (!llm_json_u64(item, &value) || value > INT32_MAX)
-        return bad_key(name, key, "a token id or a list of them");
+        return llm_hf_bad_key(name, key, "a token id or a list of them");
     *out = (int32_t)value;
     return CLV_OK;
 }
@@ -85,105 +33,122 @@ static clv_status find_class(const cJSON *root, const char *name,
     const cJSON *list = llm_json_get(root, "architectures");
     const cJSON *item = cJSON_IsArray(list) ? list->child : NULL;
     if (!cJSON_IsString(item))
-        return bad_key(name, "architectures", "a list with a name in it");
+        return llm_hf_bad_key(name, "architectures",
+                              "a list with a name in it");
     return llm_arch_find_class(llm_str_show(llm_str_of(item->valuestring)).text,
                                name, arch, class);
+}
+
+/* The value of a key, or of the first that is there of "a|b". */
+static const cJSON *get_any(const cJSON *root, const char *keys, bool null)
+{
+    for (const char *at = keys; *at; at += *at == '|') {
+        char key[64];
+        const size_t n = strcspn(at, "|");
+        snprintf(key, sizeof key, "%.*s", (int)n, at);
+        const cJSON *item = null ? cJSON_GetObjectItemCaseSensitive(root, key)
+                                 : llm_json_get(root, key);
+        if (item)
+            return item;
+        at += n;
+    }
+    return NULL;
 }
 
 static clv_status check_activation(const cJSON *root, const llm_arch *arch,
                                    const char *name)
 {
-    const cJSON *act = llm_json_get(root, "hidden_act");
+    const char *key =
+        arch->activation_key ? arch->activation_key : "hidden_act";
+    const cJSON *act = llm_json_get(root, key);
     const char *const *known = arch->activations;
     if (act && !cJSON_IsString(act))
-        return bad_key(name, "hidden_act", "a name");
+        return llm_hf_bad_key(name, key, "a name");
     while (act && *known && strcmp(act->valuestring, *known))
         known++;
     if (!*known)
         return clv_error(CLV_ERR_UNSUPPORTED,
-                         "%s: hidden_act '%s' is not supported; supported: %s",
-                         name, llm_str_show(llm_str_of(act->valuestring)).text,
+                         "%s: %s '%s' is not supported; supported: %s", name,
+                         key, llm_str_show(llm_str_of(act->valuestring)).text,
                          arch->activations[0]);
     return CLV_OK;
-}
-
-static const char *rope_type(const cJSON *rope)
-{
-    const cJSON *type = llm_json_get(rope, "rope_type");
-    if (!type)
-        type = llm_json_get(rope, "type");
-    return cJSON_IsString(type) ? type->valuestring : "default";
-}
-
-static clv_status parse_llama3(const cJSON *rope, const char *name,
-                               llm_hparams *h)
-{
-    h->rope_low_freq_factor = 1;
-    h->rope_high_freq_factor = 4;
-    CLV_TRY(opt_f32(rope, "low_freq_factor", name, &h->rope_low_freq_factor));
-    CLV_TRY(opt_f32(rope, "high_freq_factor", name, &h->rope_high_freq_factor));
-    CLV_TRY(need(rope, "original_max_position_embeddings", name));
-    return opt_u32(rope, "original_max_position_embeddings", name,
-                   &h->rope_original_ctx);
-}
-
-/* Older files: rope_theta and rope_scaling; newer: both in rope_parameters. */
-static clv_status parse_rope(const cJSON *root, const char *name,
-                             llm_hparams *h)
-{
-    const cJSON *rope = llm_json_get(root, "rope_parameters");
-    if (!rope)
-        rope = llm_json_get(root, "rope_scaling");
-    if (rope && !cJSON_IsObject(rope))
-        return bad_key(name, "rope_scaling", "an object");
-    CLV_TRY(opt_f32(rope, "rope_theta", name, &h->rope_base));
-    const char *type = rope_type(rope);
-    if (strcmp(type, "default") == 0)
-        return CLV_OK;
-    if (strcmp(type, "linear") == 0)
-        h->rope_scaling = LLM_ROPE_LINEAR;
-    else if (strcmp(type, "llama3") == 0)
-        h->rope_scaling = LLM_ROPE_LLAMA3;
-    else
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "%s: rope_type '%s' is not supported; supported: "
-                         "default, linear, llama3",
-                         name, llm_str_show(llm_str_of(type)).text);
-    if (!llm_json_get(rope, "factor"))
-        return clv_error(CLV_ERR_FORMAT,
-                         "%s: the rotary scaling '%s' has no 'factor'; "
-                         "download the file again",
-                         name, type);
-    CLV_TRY(opt_f32(rope, "factor", name, &h->rope_factor));
-    return h->rope_scaling == LLM_ROPE_LLAMA3 ? parse_llama3(rope, name, h)
-                                              : CLV_OK;
 }
 
 static clv_status parse_setting(const cJSON *root, const llm_class *class,
                                 const llm_setting *s, const char *name,
                                 llm_hparams *h)
 {
-    void *field = llm_setting_field(s, h);
+    uint32_t *field = llm_setting_field(s, h);
     const bool has = !(s->flags & LLM_SETTING_OF_CLASS & ~class->settings);
-    if (s->flags & LLM_SETTING_REFUSED) {
-        const cJSON *item = llm_json_get(root, s->hf);
+    const cJSON *item = s->hf && has ? get_any(root, s->hf, false) : NULL;
+    bool truth = false;
+    if (s->flags & LLM_SETTING_REFUSED)
         return item && !cJSON_IsFalse(item)
                    ? clv_error(CLV_ERR_UNSUPPORTED, "%s: %s", name, s->what)
                    : CLV_OK;
+    if (!item && s->hf && has && s->flags & LLM_SETTING_HF)
+        return llm_hf_need(root, s->hf, name);
+    if (item && s->flags & (LLM_SETTING_BOOL | LLM_SETTING_PRESENCE)) {
+        CLV_TRY(llm_hf_opt_bool(root, item->string, name, &truth));
+        *field = s->flags & LLM_SETTING_BOOL ? truth
+                 : truth                     ? LLM_ALWAYS
+                                             : LLM_NEVER;
+        return CLV_OK;
     }
-    if (s->hf && has) {
-        if (s->flags & LLM_SETTING_HF)
-            CLV_TRY(need(root, s->hf, name));
-        if (llm_json_get(root, s->hf))
-            return s->flags & LLM_SETTING_FLOAT
-                       ? opt_f32(root, s->hf, name, field)
-                       : opt_u32(root, s->hf, name, field);
-        if (s->flags & LLM_SETTING_NULL_0 &&
-            cJSON_GetObjectItemCaseSensitive(root, s->hf))
-            *(uint32_t *)field = 0;
-    }
+    if (item)
+        return s->flags & LLM_SETTING_FLOAT
+                   ? llm_hf_opt_f32(root, item->string, name, (void *)field)
+                   : llm_hf_opt_u32(root, item->string, name, field);
+    if (s->flags & LLM_SETTING_NULL_0 && s->hf && has &&
+        get_any(root, s->hf, true))
+        *field = 0;
     if (s->absent)
-        *(uint32_t *)field = s->absent(h);
+        *field = s->absent(h);
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Layers that differ                                                       */
+
+/* "layer_types" lists the layers with a window, and those without. */
+static clv_status parse_layer_types(const cJSON *root, const char *name,
+                                    llm_hparams *h)
+{
+    const cJSON *list = llm_json_get(root, "layer_types");
+    uint32_t i = 0;
+    if (!list)
+        return CLV_OK;
+    for (const cJSON *t = list->child; t && i < h->n_layers; t = t->next, i++) {
+        const char *text = cJSON_IsString(t) ? t->valuestring : "";
+        const bool full = !strcmp(text, "full_attention");
+        if (!full && strcmp(text, "sliding_attention"))
+            return clv_error(CLV_ERR_UNSUPPORTED,
+                             "%s: layer %u is of type '%s'; supported: "
+                             "full_attention, sliding_attention",
+                             name, i, llm_str_show(llm_str_of(text)).text);
+        h->layers[i] &= (uint8_t)~LLM_LAYER_FULL;
+        h->layers[i] |= full ? LLM_LAYER_FULL : 0;
+    }
+    if (i != h->n_layers || cJSON_GetArraySize(list) != (int)i)
+        return llm_hf_bad_key(name, "layer_types",
+                              "a list with a name for each layer");
+    return CLV_OK;
+}
+
+/* "mlp_only_layers" lists layers without experts. */
+static clv_status parse_dense_layers(const cJSON *root, const char *name,
+                                     llm_hparams *h)
+{
+    const cJSON *list = llm_json_get(root, "mlp_only_layers");
+    if (list && !cJSON_IsArray(list))
+        return llm_hf_bad_key(name, "mlp_only_layers", "a list of layers");
+    for (const cJSON *t = list ? list->child : NULL; t; t = t->next) {
+        uint64_t layer;
+        if (!llm_json_u64(t, &layer))
+            return llm_hf_bad_key(name, "mlp_only_layers", "a list of layers");
+        if (layer < h->n_layers)
+            h->layers[layer] |= LLM_LAYER_DENSE;
+    }
     return CLV_OK;
 }
 
@@ -194,17 +159,23 @@ static clv_status parse(const cJSON *root, const char *name, llm_hf_config *out)
     const llm_setting *s;
     CLV_TRY(find_class(root, name, &arch, &class));
     CLV_TRY(check_activation(root, arch, name));
-    llm_hf_config c = {.hparams = class->defaults};
+    llm_hf_config c = {.hparams = class->defaults, .tied = class->tied};
     llm_hparams *h = &c.hparams;
     llm_hparams_start(h, arch);
     h->rope_mode = CLV_ROPE_HALVES;
     for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++)
         CLV_TRY(parse_setting(root, class, s, name, h));
-    CLV_TRY(parse_rope(root, name, h));
+    if (h->n_layers > LLM_MAX_LAYERS)
+        return llm_hparams_check(h, name);
+    CLV_TRY(llm_hf_rope_parse(root, name, h));
+    llm_hparams_derive(h);
+    CLV_TRY(parse_layer_types(root, name, h));
+    CLV_TRY(parse_dense_layers(root, name, h));
     CLV_TRY(opt_token(root, "bos_token_id", name, &h->bos));
     CLV_TRY(opt_token(root, "eos_token_id", name, &h->eos));
-    CLV_TRY(opt_bool(root, "tie_word_embeddings", name, &c.tied));
+    CLV_TRY(llm_hf_opt_bool(root, "tie_word_embeddings", name, &c.tied));
     CLV_TRY(llm_hparams_check(h, name));
+    CLV_TRY(llm_hf_rope_factors(root, name, h, c.factors));
     *out = c;
     return CLV_OK;
 }
@@ -258,8 +229,19 @@ clv_status llm_hf_config_load(const char *dir, llm_hf_config *out)
                          "%s: holds no config.json; give the directory of a "
                          "Hugging Face model or a GGUF file",
                          dir);
-    CLV_TRY(
-        load(dir, "generation_config.json", parse_generation, &config, &found));
+    clv_status status =
+        load(dir, "generation_config.json", parse_generation, &config, &found);
+    if (status) {
+        llm_hf_config_finish(&config);
+        return status;
+    }
     *out = config;
     return CLV_OK;
+}
+
+void llm_hf_config_finish(llm_hf_config *config)
+{
+    free(config->factors[0]);
+    free(config->factors[1]);
+    *config = (llm_hf_config){0};
 }
