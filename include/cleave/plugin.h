@@ -151,11 +151,29 @@ enum {
 #define CLV_MAX_SYMBOLS 8
 
 /*
- * Element types. Block types (Q8_0, Q4_0) group 32 elements along the last
- * dimension, as GGUF stores them:
- *   Q8_0  f16 scale d, int8 q[32]        34 bytes   x[i] = d * q[i]
- *   Q4_0  f16 scale d, 4-bit pairs [16]  18 bytes   x[i] = d * (nibble - 8);
- *         byte j holds element j in its low and j + 16 in its high nibble
+ * Element types. Block types group elements along the last dimension, as GGUF
+ * stores them. Blocks of 32, d and m f16:
+ *   Q8_0    d, int8 q[32]                34 bytes   x[i] = d * q[i]
+ *   Q4_0    d, 4-bit pairs [16]          18 bytes   x[i] = d * (nibble - 8);
+ *           byte j holds element j in its low and j + 16 in its high nibble
+ *   Q4_1    d, m, nibbles as in Q4_0     20 bytes   x[i] = d * nibble + m
+ *   Q5_0    d, bits [4], nibbles         22 bytes   x[i] = d * (q - 16);
+ *           q = nibble + 16 * bit i, of little-endian bits
+ *   Q5_1    d, m, bits [4], nibbles      24 bytes   x[i] = d * q + m
+ *   IQ4_NL  d, nibbles                   18 bytes   x[i] = d * table[nibble],
+ *           a table of 16 values (clv_iq4_value() in plugin_block.h)
+ * Blocks of 256, with an integer scale s and minimum t for each 16 or 32:
+ *   Q2_K    s and t in nibbles [16], 2-bit q [64], d, m       84 bytes
+ *   Q3_K    third bits [32], 2-bit q [64], 6-bit s [12], d   110 bytes
+ *   Q4_K    d, m, 6-bit s and t [12], nibbles [128]          144 bytes
+ *   Q5_K    d, m, 6-bit s and t [12], fifth bits [32],
+ *           nibbles [128]                                    176 bytes
+ *   Q6_K    nibbles [128], upper bits [64], int8 s[16], d    210 bytes
+ *   IQ4_XS  d, upper bits of s [2], nibbles of s [4],
+ *           nibbles [128]                                    136 bytes
+ * Q2_K, Q4_K and Q5_K: x[i] = d * s * q[i] - m * t. Q3_K, Q6_K: x[i] = d * s *
+ * (q[i] - 4 or 32). IQ4_XS: x[i] = d * s * table[q[i]]. s of Q3_K and IQ4_XS is
+ * stored 32 too large. The order of bits: plugin_superblock.h.
  */
 typedef enum clv_dtype {
     CLV_DTYPE_NONE = 0,
@@ -167,6 +185,16 @@ typedef enum clv_dtype {
     CLV_DTYPE_I4 = 6, /* two a byte, low nibble first, two's complement */
     CLV_DTYPE_Q8_0 = 7,
     CLV_DTYPE_Q4_0 = 8,
+    CLV_DTYPE_Q4_1 = 9,
+    CLV_DTYPE_Q5_0 = 10,
+    CLV_DTYPE_Q5_1 = 11,
+    CLV_DTYPE_Q2_K = 12,
+    CLV_DTYPE_Q3_K = 13,
+    CLV_DTYPE_Q4_K = 14,
+    CLV_DTYPE_Q5_K = 15,
+    CLV_DTYPE_Q6_K = 16,
+    CLV_DTYPE_IQ4_NL = 17,
+    CLV_DTYPE_IQ4_XS = 18,
     CLV_DTYPE_COUNT
 } clv_dtype;
 
@@ -543,8 +571,11 @@ typedef struct clv_device_info {
 enum {
     CLV_MEM_DEVICE_LOCAL = 1u << 0,
     CLV_MEM_HOST_VISIBLE = 1u << 1,
-    CLV_MEM_COHERENT = 1u << 2, /* no flush or invalidate needed */
-    CLV_MEM_CACHED = 1u << 3,   /* host reads are fast */
+    CLV_MEM_COHERENT = 1u << 2,         /* no flush or invalidate needed */
+    CLV_MEM_CACHED = 1u << 3,           /* host reads are fast */
+    CLV_MEM_IMPORTS_WRITABLE = 1u << 4, /* imports only with both accesses:
+                                           memory that the host cannot write is
+                                           copied */
 };
 
 /* External handles; also the bits of import masks. */
@@ -896,8 +927,9 @@ typedef struct clv_plugin_api {
     clv_status (*buffer_alloc)(clv_plugin_device *dev, uint32_t mem_type,
                                uint64_t size, clv_plugin_buffer **out);
     /* [any] (optional: import_handles are zero) A pointer, offset or size that
-     * is no multiple of import_align answers CLV_ERR_INVALID, a handle type
-     * that import_handles lacks CLV_ERR_UNSUPPORTED. */
+     * is no multiple of import_align answers CLV_ERR_INVALID; a handle type
+     * that import_handles lacks, or an access that the type does not take,
+     * CLV_ERR_UNSUPPORTED. */
     clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
                                 const clv_import *import,
                                 clv_plugin_buffer **out);

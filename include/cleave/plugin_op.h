@@ -296,7 +296,7 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
 }
 
 /* "f32, f16 or bf16" */
-#define CLV_DTYPES_TEXT 160
+#define CLV_DTYPES_TEXT 320
 static inline const char *clv_dtypes_text(uint32_t set,
                                           char text[CLV_DTYPES_TEXT])
 {
