@@ -1,7 +1,5 @@
 #include "hf_keys.h"
 
-#include "../base/json.h"
-
 #include <math.h>
 
 clv_status llm_hf_bad_key(const char *name, const char *key, const char *wanted)
@@ -13,11 +11,11 @@ clv_status llm_hf_bad_key(const char *name, const char *key, const char *wanted)
 }
 
 /* Absent: *out keeps its value. */
-clv_status llm_hf_opt_u32(const cJSON *object, const char *key,
+clv_status llm_hf_opt_u32(const llm_json *object, const char *key,
                           const char *name, uint32_t *out)
 {
     uint64_t value;
-    const cJSON *item = llm_json_get(object, key);
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
     if (!llm_json_u64(item, &value) || value > UINT32_MAX)
@@ -26,7 +24,8 @@ clv_status llm_hf_opt_u32(const cJSON *object, const char *key,
     return CLV_OK;
 }
 
-clv_status llm_hf_need(const cJSON *object, const char *key, const char *name)
+clv_status llm_hf_need(const llm_json *object, const char *key,
+                       const char *name)
 {
     if (llm_json_get(object, key))
         return CLV_OK;
@@ -34,26 +33,27 @@ clv_status llm_hf_need(const cJSON *object, const char *key, const char *name)
                      key);
 }
 
-clv_status llm_hf_opt_f32(const cJSON *object, const char *key,
+clv_status llm_hf_opt_f32(const llm_json *object, const char *key,
                           const char *name, float *out)
 {
-    const cJSON *item = llm_json_get(object, key);
+    double value;
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
-    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 3e38))
+    if (!llm_json_number(item, &value) || !(fabs(value) <= 3e38))
         return llm_hf_bad_key(name, key, "a number");
-    *out = (float)item->valuedouble;
+    *out = (float)value;
     return CLV_OK;
 }
 
-clv_status llm_hf_opt_bool(const cJSON *object, const char *key,
+clv_status llm_hf_opt_bool(const llm_json *object, const char *key,
                            const char *name, bool *out)
 {
-    const cJSON *item = llm_json_get(object, key);
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
-    if (!cJSON_IsBool(item))
+    if (!llm_json_is(item, LLM_JSON_BOOL))
         return llm_hf_bad_key(name, key, "true or false");
-    *out = cJSON_IsTrue(item);
+    *out = llm_json_is_true(item);
     return CLV_OK;
 }

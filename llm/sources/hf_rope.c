@@ -1,6 +1,5 @@
 #include "hf_rope.h"
 
-#include "../base/json.h"
 #include "../base/str.h"
 #include "hf_keys.h"
 
@@ -9,21 +8,22 @@
 #include <string.h>
 
 /* Older files: rope_theta and rope_scaling; newer: both in rope_parameters. */
-static const cJSON *rope_object(const cJSON *root)
+static const llm_json *rope_object(const llm_json *root)
 {
-    const cJSON *rope = llm_json_get(root, "rope_scaling");
+    const llm_json *rope = llm_json_get(root, "rope_scaling");
     return rope ? rope : llm_json_get(root, "rope_parameters");
 }
 
-static const char *type_of(const cJSON *rope)
+static const char *type_of(const llm_json *rope)
 {
-    const cJSON *type = llm_json_get(rope, "rope_type");
+    const llm_json *type = llm_json_get(rope, "rope_type");
     if (!type)
         type = llm_json_get(rope, "type");
-    return cJSON_IsString(type) ? type->valuestring : "default";
+    const char *text = llm_json_text(type);
+    return text ? text : "default";
 }
 
-static clv_status find_scaling(const cJSON *rope, const char *name,
+static clv_status find_scaling(const llm_json *rope, const char *name,
                                llm_hparams *h)
 {
     static const struct {
@@ -51,7 +51,7 @@ static clv_status find_scaling(const cJSON *rope, const char *name,
 
 /* Where neither the model nor the scaling names the original context, it is the
  * whole one. */
-static clv_status parse_original_ctx(const cJSON *root, const cJSON *rope,
+static clv_status parse_original_ctx(const llm_json *root, const llm_json *rope,
                                      const char *name, llm_hparams *h)
 {
     static const char key[] = "original_max_position_embeddings";
@@ -64,7 +64,7 @@ static clv_status parse_original_ctx(const cJSON *root, const cJSON *rope,
     return llm_hf_opt_u32(root, key, name, &h->rope_original_ctx);
 }
 
-static clv_status parse_llama3(const cJSON *rope, const char *name,
+static clv_status parse_llama3(const llm_json *rope, const char *name,
                                llm_hparams *h)
 {
     h->rope_low_freq_factor = 1;
@@ -80,7 +80,7 @@ static double mscale(double factor, double weight)
     return factor > 1 ? 0.1 * weight * log(factor) + 1 : 1;
 }
 
-static clv_status parse_yarn(const cJSON *rope, const char *name,
+static clv_status parse_yarn(const llm_json *rope, const char *name,
                              llm_hparams *h)
 {
     float part = 0, whole = 0;
@@ -100,7 +100,7 @@ static clv_status parse_yarn(const cJSON *rope, const char *name,
     return llm_hf_opt_f32(rope, "attention_factor", name, &h->rope_attn_factor);
 }
 
-static clv_status parse_long(const cJSON *rope, const char *name,
+static clv_status parse_long(const llm_json *rope, const char *name,
                              llm_hparams *h)
 {
     const double original = h->rope_original_ctx;
@@ -115,7 +115,7 @@ static clv_status parse_long(const cJSON *rope, const char *name,
     return llm_hf_opt_f32(rope, "short_mscale", name, &h->rope_attn_factor);
 }
 
-static clv_status parse_share(const cJSON *rope, const char *name,
+static clv_status parse_share(const llm_json *rope, const char *name,
                               llm_hparams *h)
 {
     float share = h->rope_share ? h->rope_share : 1;
@@ -130,7 +130,7 @@ static clv_status parse_share(const cJSON *rope, const char *name,
                      name, (double)share, h->arch->name);
 }
 
-static clv_status parse_one(const cJSON *root, const cJSON *rope,
+static clv_status parse_one(const llm_json *root, const llm_json *rope,
                             const char *name, llm_hparams *h)
 {
     CLV_TRY(llm_hf_opt_f32(rope, "rope_theta", name, &h->rope_base));
@@ -152,14 +152,14 @@ static clv_status parse_one(const cJSON *root, const cJSON *rope,
                                               : CLV_OK;
 }
 
-clv_status llm_hf_rope_parse(const cJSON *root, const char *name,
+clv_status llm_hf_rope_parse(const llm_json *root, const char *name,
                              llm_hparams *h)
 {
-    const cJSON *rope = rope_object(root);
-    if (rope && !cJSON_IsObject(rope))
-        return llm_hf_bad_key(name, rope->string, "an object");
-    const cJSON *full = llm_json_get(rope, "full_attention");
-    const cJSON *local = llm_json_get(rope, "sliding_attention");
+    const llm_json *rope = rope_object(root);
+    if (rope && !llm_json_is(rope, LLM_JSON_OBJECT))
+        return llm_hf_bad_key(name, "rope_scaling", "an object");
+    const llm_json *full = llm_json_get(rope, "full_attention");
+    const llm_json *local = llm_json_get(rope, "sliding_attention");
     if (!full && !local)
         return parse_one(root, rope, name, h);
     if (!h->rope_local_base)
@@ -176,10 +176,10 @@ clv_status llm_hf_rope_parse(const cJSON *root, const char *name,
     return parse_one(root, full, name, h);
 }
 
-static clv_status read_factors(const cJSON *list, const char *name,
+static clv_status read_factors(const llm_json *list, const char *name,
                                const char *key, uint32_t n, float **out)
 {
-    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != (int)n)
+    if (!llm_json_is(list, LLM_JSON_ARRAY) || llm_json_count(list) != n)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: '%s' must be a list of %u numbers; correct the "
                          "file or download it again",
@@ -188,20 +188,21 @@ static clv_status read_factors(const cJSON *list, const char *name,
     *out = all;
     if (!all)
         return llm_no_memory(name);
-    for (const cJSON *item = list->child; item; item = item->next) {
-        *all = (float)item->valuedouble;
-        if (!cJSON_IsNumber(item) || !(*all > 0) || !isfinite(*all))
+    for (llm_json_each e = llm_json_begin(list); llm_json_next(&e);) {
+        double value = 0;
+        if (!llm_json_number(e.value, &value) || !((float)value > 0) ||
+            !isfinite((float)value))
             return llm_hf_bad_key(name, key, "a list of numbers above 0");
-        all++;
+        *all++ = (float)value;
     }
     return CLV_OK;
 }
 
-clv_status llm_hf_rope_factors(const cJSON *root, const char *name,
+clv_status llm_hf_rope_factors(const llm_json *root, const char *name,
                                const llm_hparams *h, float *out[2])
 {
     static const char *const keys[] = {"short_factor", "long_factor"};
-    const cJSON *rope = rope_object(root);
+    const llm_json *rope = rope_object(root);
     for (uint32_t i = 0; i < 2 && h->rope_scaling == LLM_ROPE_LONG; i++) {
         clv_status status = read_factors(llm_json_get(rope, keys[i]), name,
                                          keys[i], h->rope_dim / 2, &out[i]);
