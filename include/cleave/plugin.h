@@ -304,8 +304,16 @@ typedef struct clv_tensor_desc {
  *               GELU is the tanh form
  *   GLU         gate [n,C], up [n,C]                [n,C]        glu
  *               activation(gate) * up
+ *   SIGMOID     x                                   as x         -
+ *               1 / (1 + exp(-x))
+ *   SCALE       x                                   as x         scale
+ *               factor * x
+ *   SOFTCAP     x                                   as x         softcap
+ *               cap * tanh(x / cap); cap 0: x
  *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
  *               x / sqrt(mean(x^2) + eps) * weight
+ *   HEAD_NORM   x [n,H*D], weight [D]               [n,H*D]      norm
+ *               RMS_NORM of every head of D channels, with one weight for all
  *   LAYER_NORM  x [n,C], weight [C], bias [C] or    [n,C]        norm
  *               none
  *   ROPE        x [n,H*D], pos i32 [n], inv_freq    as x         rope
@@ -314,6 +322,13 @@ typedef struct clv_tensor_desc {
  *               Frequency scaling (linear, llama3, yarn) is the caller's, in
  *               inv_freq
  *   SOFTMAX     x [n,C]                             [n,C]        -
+ *   SPARSE_MIXER                                    [n,E]        mixer
+ *               x [n,E]: scores of the two experts that SparseMixer chooses,
+ *               0 for the others. t: the largest of a row, of equal ones the
+ *               first. Its score is 1 / the sum of exp(x - t) over all x with
+ *               t - x <= 2 * jitter * max(|x|, t). The second expert's is the
+ *               same without the first in the row; of one column there is no
+ *               second. A row with NaN or infinity gives NaN
  *   ATTENTION   q [n,H*D], k [R,G*D], v [R,G*D],    [n,H*D]      attention
  *               pos i32 [n]: causal; query i sees cache rows j with
  *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
@@ -351,6 +366,11 @@ typedef enum clv_op {
     CLV_OP_CONVERT = 14,
     CLV_OP_TOP_K = 15,
     CLV_OP_MATMUL_EXPERTS = 16,
+    CLV_OP_SIGMOID = 17,
+    CLV_OP_SCALE = 18,
+    CLV_OP_SOFTCAP = 19,
+    CLV_OP_HEAD_NORM = 20,
+    CLV_OP_SPARSE_MIXER = 21,
     CLV_OP_COUNT
 } clv_op;
 
@@ -367,7 +387,17 @@ typedef enum clv_rope_mode {
 typedef union clv_op_attr {
     struct {
         float eps;
+        uint32_t head_dim; /* D, of HEAD_NORM */
     } norm;
+    struct {
+        float factor;
+    } scale;
+    struct {
+        float cap;
+    } softcap;
+    struct {
+        float jitter;
+    } mixer;
     struct {
         uint32_t activation;
     } glu; /* clv_activation */
