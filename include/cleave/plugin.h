@@ -571,8 +571,11 @@ typedef struct clv_device_info {
 enum {
     CLV_MEM_DEVICE_LOCAL = 1u << 0,
     CLV_MEM_HOST_VISIBLE = 1u << 1,
-    CLV_MEM_COHERENT = 1u << 2, /* no flush or invalidate needed */
-    CLV_MEM_CACHED = 1u << 3,   /* host reads are fast */
+    CLV_MEM_COHERENT = 1u << 2,         /* no flush or invalidate needed */
+    CLV_MEM_CACHED = 1u << 3,           /* host reads are fast */
+    CLV_MEM_IMPORTS_WRITABLE = 1u << 4, /* imports only with both accesses:
+                                           memory that the host cannot write is
+                                           copied */
 };
 
 /* External handles; also the bits of import masks. */
@@ -924,8 +927,9 @@ typedef struct clv_plugin_api {
     clv_status (*buffer_alloc)(clv_plugin_device *dev, uint32_t mem_type,
                                uint64_t size, clv_plugin_buffer **out);
     /* [any] (optional: import_handles are zero) A pointer, offset or size that
-     * is no multiple of import_align answers CLV_ERR_INVALID, a handle type
-     * that import_handles lacks CLV_ERR_UNSUPPORTED. */
+     * is no multiple of import_align answers CLV_ERR_INVALID; a handle type
+     * that import_handles lacks, or an access that the type does not take,
+     * CLV_ERR_UNSUPPORTED. */
     clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
                                 const clv_import *import,
                                 clv_plugin_buffer **out);

@@ -13,6 +13,13 @@ static uint64_t piece_align(const clv_plugin_device *dev)
     return dev->phys->atom > align ? dev->phys->atom : align;
 }
 
+/* Drivers of hardware pin imported pages for writing, which fails where the
+ * host may not write: of a mapped file, for one. */
+static bool imports_writable(const clv_plugin_device *dev)
+{
+    return !(dev->phys->info.flags & CLV_DEVICE_SOFTWARE);
+}
+
 clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
                         clv_mem_type *out, uint32_t stride)
 {
@@ -26,6 +33,8 @@ clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
         if (type->import_mask) {
             info.import_handles = CLV_HANDLE_HOST_POINTER;
             info.import_align = dev->phys->import_align;
+            if (imports_writable(dev))
+                info.flags |= CLV_MEM_IMPORTS_WRITABLE;
         }
         clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
@@ -159,6 +168,11 @@ clv_status vk_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
     CLV_TRY(gpu_check_import(dev->base.host, dev->label, &in,
                              dev->types.type[mem_type].import_mask,
                              dev->phys->import_align));
+    if (imports_writable(dev) && !(in.access & CLV_ACCESS_WRITE))
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "%s: memory that cannot be written is not imported; "
+                        "copy",
+                        dev->label);
     vk_buffer *buf = new_buffer(dev, in.size, in.access);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
