@@ -89,6 +89,7 @@ typedef struct llm_weight {
     char name[LLM_TENSOR_NAME];
     clv_tensor *tensor;
     clv_tensor *scales; /* of the tensor, or NULL */
+    float input_scale;  /* by which its other factor is rounded; 0: it is not */
 } llm_weight;
 
 /* A matrix or a norm, and what is added after it. Absent ones are NULL. */
@@ -117,6 +118,12 @@ typedef struct llm_graph {
                           all */
     clv_value *k, *v;  /* [n_layers] of [n_ctx, n_kv_heads * head_dim] */
     clv_value embd, freqs; /* set by llm_embed() */
+    /* The latest value that was rounded for a product: q, k and v share one. */
+    clv_value unrounded, rounded;
+    float rounded_by;
+    /* Told what a weight is multiplied with; may be NULL. */
+    void (*observe)(void *ctx, clv_value x, const llm_weight *w);
+    void *observe_ctx;
 } llm_graph;
 
 /* ------------------------------------------------------------------------ */

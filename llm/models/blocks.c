@@ -6,10 +6,26 @@ static clv_value use(llm_graph *g, const llm_weight *w)
     return w ? clv_graph_weight(g->graph, w->name, w->tensor) : CLV_NO_TENSOR;
 }
 
+/* What a weight is multiplied with: x, rounded where the weight says so. */
+static clv_value factor(llm_graph *g, clv_value x, const llm_weight *w)
+{
+    if (g->observe)
+        g->observe(g->observe_ctx, x, w);
+    if (!w->input_scale)
+        return x;
+    if (x != g->unrounded || w->input_scale != g->rounded_by) {
+        g->rounded = clv_graph_round(g->graph, x, w->input_scale);
+        g->unrounded = x;
+        g->rounded_by = w->input_scale;
+    }
+    return g->rounded;
+}
+
 clv_value llm_linear_of(llm_graph *g, clv_value x, const llm_linear *w)
 {
     const clv_value weight = use(g, w->weight);
-    return clv_graph_matmul(g->graph, x, weight, use(g, w->bias));
+    return clv_graph_matmul(g->graph, factor(g, x, w->weight), weight,
+                            use(g, w->bias));
 }
 
 clv_value llm_rms_norm(llm_graph *g, clv_value x, const llm_linear *w)
@@ -95,9 +111,11 @@ void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *x, clv_value *y)
 
 clv_value llm_logits(llm_graph *g, clv_value x)
 {
-    const llm_weight *output = g->weights->model[LLM_OUTPUT].weight;
-    return clv_graph_matmul(g->graph, x, output ? use(g, output) : g->embd,
-                            CLV_NO_TENSOR);
+    const llm_linear *ends = g->weights->model;
+    const llm_weight *output = ends[LLM_OUTPUT].weight;
+    const llm_weight *w = output ? output : ends[LLM_TOKEN_EMBD].weight;
+    return clv_graph_matmul(g->graph, factor(g, x, w),
+                            output ? use(g, output) : g->embd, CLV_NO_TENSOR);
 }
 
 clv_value llm_pre_norm_model(llm_graph *g, uint32_t act)
