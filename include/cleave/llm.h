@@ -329,6 +329,11 @@ CLV_API clv_status clv_quantize_type_find(const char *name,
 /* The largest magnitudes of what each weight is multiplied with. */
 typedef struct clv_ranges clv_ranges;
 CLV_API void clv_ranges_destroy(clv_ranges *ranges);
+/* By running a model over the n ids of a text, in windows that do not see each
+ * other, on the devices of its context. *out: the caller's. */
+CLV_API clv_status clv_calibrate(clv_model *model, const int32_t *ids,
+                                 uint64_t n, clv_progress_fn progress,
+                                 void *progress_ctx, clv_ranges **out);
 
 typedef struct clv_quantized_tensor {
     const char *name;  /* valid during the call */
