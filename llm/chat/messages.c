@@ -1,21 +1,15 @@
 #include "messages.h"
 
 #include "../base/json.h"
-#include "../base/utf8.h"
 #include "../jinja/text.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
-/* cJSON keeps no number as it was written, and whether it was written as an
- * integer decides how templates print it. So numbers are looked up in the text,
- * where they come in the order of the tree. */
 typedef struct reader {
     llm_jinja *j;
     const char *name;
-    const char *at; /* in the JSON, behind the latest number */
     bool marked;
 } reader;
 
@@ -24,144 +18,108 @@ static clv_status wrong(const reader *r, const char *what)
     return clv_error(CLV_ERR_FORMAT, "%s: %s", r->name, what);
 }
 
-/* Past a string, whose quote *at is at. False: it holds a NUL. */
-static bool skip_string(const char **at)
-{
-    const char *p = *at + 1;
-    while (*p && *p != '"') {
-        if (*p == '\\' && !strncmp(p + 1, "u0000", 5))
-            return false;
-        p += *p == '\\' && p[1] ? 2 : 1;
-    }
-    *at = p + (*p == '"');
-    return true;
-}
-
-static bool has_nul(const char *text)
-{
-    while (*text)
-        if (*text != '"')
-            text++;
-        else if (!skip_string(&text))
-            return true;
-    return false;
-}
-
-static clv_status read_number(reader *r, llm_value *out)
-{
-    char *end;
-    const char *p = r->at;
-    while (*p && *p != '-' && !isdigit((unsigned char)*p))
-        if (*p != '"')
-            p++;
-        else
-            skip_string(&p);
-    const size_t n = strspn(p, "+-.0123456789eE");
-    r->at = p + n;
-    errno = 0;
-    if (strcspn(p, ".eE") < n) {
-        *out = llm_value_real(strtod(p, &end));
-        if (!isfinite(out->real))
-            return wrong(r, "a number is too large");
-    } else {
-        *out = llm_value_int(strtoll(p, &end, 10));
-        if (errno)
-            return wrong(r, "an integer has more than 64 bits");
-    }
-    return end == r->at ? CLV_OK
-                        : wrong(r, "not valid JSON; check its numbers");
-}
-
-static clv_status read_text(reader *r, const char *text, bool marked,
+static clv_status read_text(reader *r, llm_str text, bool marked,
                             llm_value *out)
 {
-    const uint64_t n = strlen(text);
-    char *copy = llm_jinja_alloc(r->j, marked ? 2 * n : n, 1);
+    char *copy = llm_jinja_alloc(r->j, marked ? 2 * text.size : text.size, 1);
     if (!copy)
         return CLV_ERR_LIMIT;
-    memcpy(copy, text, n);
+    if (text.size)
+        memcpy(copy, text.data, text.size);
     if (marked)
-        memset(copy + n, 1, n);
-    *out = llm_value_text((llm_text){copy, marked ? copy + n : NULL, n});
+        memset(copy + text.size, 1, text.size);
+    *out = llm_value_text(
+        (llm_text){copy, marked ? copy + text.size : NULL, text.size});
     return CLV_OK;
 }
 
 /* "user", "tool_results" */
-static bool is_word(const char *text)
+static bool is_word(llm_str text)
 {
-    size_t n = 0;
-    while (isalnum((unsigned char)text[n]) ||
-           (text[n] && strchr("_-.", text[n])))
-        n++;
-    return !text[n] && n <= 64;
+    for (uint64_t i = 0; i < text.size; i++)
+        if (!isalnum((unsigned char)text.data[i]) &&
+            (!text.data[i] || !strchr("_-.", text.data[i])))
+            return false;
+    return text.size <= 64;
 }
 
-static clv_status read_any(reader *r, const cJSON *item, llm_value *out);
-
-static clv_status read_list(reader *r, const cJSON *array, llm_value *out)
+/* Integers stay what they are, since templates print 1 and 1.0 differently. */
+static clv_status read_number(const reader *r, const llm_json *item,
+                              llm_value *out)
 {
-    const cJSON *item;
-    CLV_TRY(llm_value_list(r->j, LLM_LIST_PLAIN,
-                           (uint64_t)cJSON_GetArraySize(array), out));
-    cJSON_ArrayForEach (item, array)
-        CLV_TRY(read_any(r, item, &out->list->items[out->list->n++]));
+    *out = llm_value_real(0);
+    if (llm_json_int(item, &out->whole)) {
+        out->type = LLM_V_INT;
+        return CLV_OK;
+    }
+    llm_json_number(item, &out->real);
+    return fabs(out->real) < 0x1p63 ? CLV_OK
+                                    : wrong(r, "a number is too large");
+}
+
+static clv_status read_any(reader *r, const llm_json *item, llm_value *out);
+
+static clv_status read_list(reader *r, const llm_json *array, llm_value *out)
+{
+    CLV_TRY(llm_value_list(r->j, LLM_LIST_PLAIN, llm_json_count(array), out));
+    for (llm_json_each e = llm_json_begin(array); llm_json_next(&e);)
+        CLV_TRY(read_any(r, e.value, &out->list->items[out->list->n++]));
     return CLV_OK;
 }
 
-static clv_status read_dict(reader *r, const cJSON *object, llm_value *out)
+static clv_status read_dict(reader *r, const llm_json *object, llm_value *out)
 {
-    const cJSON *item;
     CLV_TRY(llm_value_dict(r->j, LLM_V_DICT, out));
-    cJSON_ArrayForEach (item, object) {
+    for (llm_json_each e = llm_json_begin(object); llm_json_next(&e);) {
         llm_value key, value;
-        CLV_TRY(read_text(r, item->string, r->marked, &key));
-        if (cJSON_IsString(item) && !strcmp(item->string, "role") &&
-            is_word(item->valuestring))
-            CLV_TRY(read_text(r, item->valuestring, false, &value));
+        llm_str text;
+        CLV_TRY(read_text(r, e.key, r->marked, &key));
+        if (llm_str_equal(e.key, llm_str_of("role")) &&
+            llm_json_str(e.value, &text) && is_word(text))
+            CLV_TRY(read_text(r, text, false, &value));
         else
-            CLV_TRY(read_any(r, item, &value));
+            CLV_TRY(read_any(r, e.value, &value));
         CLV_TRY(llm_dict_set(r->j, out->dict, &key, &value));
     }
     return CLV_OK;
 }
 
-static clv_status read_any(reader *r, const cJSON *item, llm_value *out)
+static clv_status read_value(reader *r, const llm_json *item, llm_value *out)
 {
-    clv_status status = CLV_OK;
-    CLV_TRY(llm_jinja_enter(r->j));
-    if (cJSON_IsString(item))
-        status = read_text(r, item->valuestring, r->marked, out);
-    else if (cJSON_IsNumber(item))
-        status = read_number(r, out);
-    else if (cJSON_IsBool(item))
-        *out = llm_value_bool(cJSON_IsTrue(item));
-    else if (cJSON_IsArray(item))
-        status = read_list(r, item, out);
-    else if (cJSON_IsObject(item))
-        status = read_dict(r, item, out);
-    else
+    llm_str text;
+    switch (llm_json_type_of(item)) {
+    case LLM_JSON_STRING:
+        llm_json_str(item, &text);
+        return read_text(r, text, r->marked, out);
+    case LLM_JSON_NUMBER:
+        return read_number(r, item, out);
+    case LLM_JSON_BOOL:
+        *out = llm_value_bool(llm_json_is_true(item));
+        return CLV_OK;
+    case LLM_JSON_ARRAY:
+        return read_list(r, item, out);
+    case LLM_JSON_OBJECT:
+        return read_dict(r, item, out);
+    default:
         *out = (llm_value){.type = LLM_V_NONE};
+        return CLV_OK;
+    }
+}
+
+static clv_status read_any(reader *r, const llm_json *item, llm_value *out)
+{
+    CLV_TRY(llm_jinja_enter(r->j));
+    clv_status status = read_value(r, item, out);
     llm_jinja_leave(r->j);
     return status;
 }
 
-/* The JSON as the only member of an object, so that nothing may follow it. */
+/* The JSON, which may be a list, as the only member of an object. */
 static clv_status wrap(llm_str json, llm_bytes *out)
 {
     CLV_TRY(llm_bytes_append(out, "{\"\":", 4));
     CLV_TRY(llm_bytes_append(out, json.data, json.size));
-    return llm_bytes_append(out, "}", 2);
-}
-
-static clv_status check(const reader *r, llm_str json)
-{
-    for (uint64_t i = 0; i < json.size;) {
-        const uint32_t n = llm_utf8_size(json.data + i, json.size - i);
-        if (!n || !json.data[i])
-            return wrong(r, "not UTF-8 text");
-        i += n;
-    }
-    return CLV_OK;
+    return llm_bytes_append(out, "}", 1);
 }
 
 clv_status llm_messages_read(llm_jinja *j, llm_str json, const char *name,
@@ -169,21 +127,15 @@ clv_status llm_messages_read(llm_jinja *j, llm_str json, const char *name,
 {
     reader r = {.j = j, .name = name, .marked = marked};
     llm_bytes text = {0};
-    cJSON *root = NULL;
-    CLV_TRY(check(&r, json));
+    llm_json *root = NULL;
     clv_status status = wrap(json, &text);
-    if (status)
-        goto done;
-    r.at = text.items;
-    if (has_nul(text.items))
-        status = wrong(&r, "holds the character U+0000, which no text may");
-    else if (llm_json_parse(text.items, text.n - 1, name, &root) ||
-             !root->child || root->child->next)
-        status = wrong(&r, "not valid JSON; check it");
-    else
-        status = read_any(&r, root->child, out);
-done:
-    cJSON_Delete(root);
+    if (!status)
+        status = llm_json_parse(text.items, text.n, name, &root);
+    if (!status && llm_json_count(root) != 1)
+        status = wrong(&r, "not one JSON value");
+    if (!status)
+        status = read_any(&r, llm_json_member(root, ""), out);
+    llm_json_free(root);
     free(text.items);
     return status;
 }

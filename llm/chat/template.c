@@ -88,7 +88,7 @@ static clv_status define_token(llm_jinja *j, const clv_tokenizer *tok,
 {
     if (id < 0 || (uint32_t)id >= tok->vocab.n)
         return CLV_OK;
-    const llm_str text = tok->vocab.tokens[id].text;
+    const llm_str text = llm_token_text(&tok->vocab.tokens[id]);
     const llm_value value =
         llm_value_text((llm_text){text.data, NULL, text.size});
     return llm_jinja_define(j, llm_str_of(name), &value);

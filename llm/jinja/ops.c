@@ -400,7 +400,8 @@ clv_status llm_op_slice(llm_jinja *j, const llm_value *v,
     if (v->type == LLM_V_UNDEFINED)
         return of_undefined(j, llm_str_of("a slice"));
     if (v->type != LLM_V_TEXT && !is_indexed(v))
-        return CLV_OK;
+        return llm_jinja_error(j, CLV_ERR_INVALID, "%s cannot be sliced",
+                               llm_value_kind(v));
     if (v->type == LLM_V_TEXT && v->markup)
         return llm_jinja_unknown(j, "a slice of the result of 'safe'");
     const int64_t n = (int64_t)(v->type == LLM_V_TEXT ? llm_text_length(v->text)
