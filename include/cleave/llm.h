@@ -288,6 +288,11 @@ typedef struct clv_generate_params {
     void *on_token_ctx;
     clv_progress_fn progress; /* of the prompt; may be NULL */
     void *progress_ctx;
+    /* A full context is no end: its first n_keep tokens (at most the prompt)
+     * and the later half of the others are evaluated again, at their new
+     * positions, and the text goes on. */
+    bool shift;
+    uint32_t n_keep;
 } clv_generate_params;
 
 typedef enum clv_stop {

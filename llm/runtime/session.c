@@ -251,6 +251,11 @@ uint32_t llm_session_n_batch(const clv_session *session)
     return session->n_batch;
 }
 
+const int32_t *llm_session_ids(const clv_session *session)
+{
+    return session->ids;
+}
+
 void llm_session_forget_cancel(clv_session *session)
 {
     atomic_store(&session->cancelled, false);
