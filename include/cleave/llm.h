@@ -320,13 +320,49 @@ CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
 /* ------------------------------------------------------------------------ */
 /* Files                                                                    */
 
-/* Rewrites a GGUF file with its matrices in dtype (F32, F16, BF16, Q8_0, Q4_0);
- * vectors stay F32, and matrices whose rows are not whole blocks become F16. In
- * a Q4_0 file the output matrix, or the embedding that stands for it, is Q8_0.
+/* What clv_quantize() makes: a mix of types as llama.cpp has it ("Q4_K_M"), or
+ * integers with scales beside them ("w8a8"), docs/quantize.md. */
+typedef struct clv_quantize_type {
+    const char *name, *summary;
+    bool calibrated; /* needs ranges */
+} clv_quantize_type;
+/* False after the last. */
+CLV_API bool clv_quantize_type_at(uint32_t i, clv_quantize_type *out);
+/* By name, in any case; that of an element type means its usual mix. */
+CLV_API clv_status clv_quantize_type_find(const char *name,
+                                          clv_quantize_type *out);
+
+/* The largest magnitudes of what each weight is multiplied with. */
+typedef struct clv_ranges clv_ranges;
+CLV_API void clv_ranges_destroy(clv_ranges *ranges);
+
+typedef struct clv_quantized_tensor {
+    const char *name;  /* valid during the call */
+    uint32_t from, to; /* clv_dtype */
+    uint32_t quant;    /* clv_quant, of integers */
+    uint32_t group;    /* of CLV_QUANT_PER_GROUP */
+    uint64_t rows, columns;
+    uint64_t size;     /* bytes, scales included */
+    double error;      /* root of the mean square, relative to the values' */
+    float input_scale; /* 0: activations are not rounded */
+} clv_quantized_tensor;
+
+typedef struct clv_quantize_params {
+    const char *type;         /* of clv_quantize_type */
+    uint32_t n_threads;       /* 0: all processors; the file is the same */
+    const clv_ranges *ranges; /* for types that are calibrated */
+    clv_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
+    void (*on_tensor)(void *ctx, const clv_quantized_tensor *t); /* or NULL */
+    void *on_tensor_ctx;
+} clv_quantize_params;
+
+/* Rewrites a GGUF file in another type. Vectors, norms and routers stay F32;
+ * where rows are not whole blocks another type is taken, which on_tensor tells.
  * Complete or not at all. */
-CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
-                                clv_progress_fn progress, void *progress_ctx);
-/* A Hugging Face directory to GGUF; dtype F32, F16, BF16, Q8_0, Q4_0, or NONE
+CLV_API clv_status clv_quantize(const char *in, const char *out,
+                                const clv_quantize_params *params);
+/* A Hugging Face directory to GGUF; dtype a float or block type, or NONE
  * to keep the file's. */
 CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                                clv_progress_fn progress, void *progress_ctx);

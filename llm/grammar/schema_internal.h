@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../base/array.h"
-#include "../base/json.h"
+#include <cjson/cJSON.h>
 
 /* Text that is being written; the first failure stays. */
 typedef struct llm_writer {

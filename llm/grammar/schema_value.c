@@ -10,10 +10,15 @@ static clv_status read_count(const llm_schema *c, const cJSON *schema,
                              const char *keyword, uint64_t *out)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(schema, keyword);
-    if (!item || llm_json_u64(item, out))
+    if (!item)
         return CLV_OK;
-    return llm_schema_fail(c, keyword,
-                           "it must be a whole number of 0 or more");
+    const double value = item->valuedouble;
+    if (!cJSON_IsNumber(item) || !(value >= 0 && value <= 1e15) ||
+        value != floor(value))
+        return llm_schema_fail(c, keyword,
+                               "it must be a whole number of 0 or more");
+    *out = (uint64_t)value;
+    return CLV_OK;
 }
 
 static clv_status read_bounds(const llm_schema *c, const cJSON *schema,

@@ -16,11 +16,11 @@ static clv_status bad_key(const char *name, const char *key, const char *wanted)
 }
 
 /* Absent: *out keeps its value. */
-static clv_status opt_u32(const cJSON *object, const char *key,
+static clv_status opt_u32(const llm_json *object, const char *key,
                           const char *name, uint32_t *out)
 {
     uint64_t value;
-    const cJSON *item = llm_json_get(object, key);
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
     if (!llm_json_u64(item, &value) || value > UINT32_MAX)
@@ -29,7 +29,8 @@ static clv_status opt_u32(const cJSON *object, const char *key,
     return CLV_OK;
 }
 
-static clv_status need(const cJSON *object, const char *key, const char *name)
+static clv_status need(const llm_json *object, const char *key,
+                       const char *name)
 {
     if (llm_json_get(object, key))
         return CLV_OK;
@@ -37,38 +38,39 @@ static clv_status need(const cJSON *object, const char *key, const char *name)
                      key);
 }
 
-static clv_status opt_f32(const cJSON *object, const char *key,
+static clv_status opt_f32(const llm_json *object, const char *key,
                           const char *name, float *out)
 {
-    const cJSON *item = llm_json_get(object, key);
+    double value;
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
-    if (!cJSON_IsNumber(item) || !(fabs(item->valuedouble) <= 3e38))
+    if (!llm_json_number(item, &value) || !(fabs(value) <= 3e38))
         return bad_key(name, key, "a number");
-    *out = (float)item->valuedouble;
+    *out = (float)value;
     return CLV_OK;
 }
 
-static clv_status opt_bool(const cJSON *object, const char *key,
+static clv_status opt_bool(const llm_json *object, const char *key,
                            const char *name, bool *out)
 {
-    const cJSON *item = llm_json_get(object, key);
+    const llm_json *item = llm_json_get(object, key);
     if (!item)
         return CLV_OK;
-    if (!cJSON_IsBool(item))
+    if (!llm_json_is(item, LLM_JSON_BOOL))
         return bad_key(name, key, "true or false");
-    *out = cJSON_IsTrue(item);
+    *out = llm_json_is_true(item);
     return CLV_OK;
 }
 
 /* A token id, or the first one of a list. */
-static clv_status opt_token(const cJSON *object, const char *key,
+static clv_status opt_token(const llm_json *object, const char *key,
                             const char *name, int32_t *out)
 {
     uint64_t value;
-    const cJSON *item = llm_json_get(object, key);
-    if (cJSON_IsArray(item))
-        item = item->child;
+    const llm_json *item = llm_json_get(object, key);
+    if (llm_json_is(item, LLM_JSON_ARRAY))
+        item = llm_json_at(item, 0);
     if (!item)
         return CLV_OK;
     if (!llm_json_u64(item, &value) || value > INT32_MAX)
@@ -79,43 +81,46 @@ static clv_status opt_token(const cJSON *object, const char *key,
 
 /* ------------------------------------------------------------------------ */
 
-static clv_status find_class(const cJSON *root, const char *name,
+static clv_status find_class(const llm_json *root, const char *name,
                              const llm_arch **arch, const llm_class **class)
 {
-    const cJSON *list = llm_json_get(root, "architectures");
-    const cJSON *item = cJSON_IsArray(list) ? list->child : NULL;
-    if (!cJSON_IsString(item))
+    const llm_json *list = llm_json_get(root, "architectures");
+    const char *item = llm_json_text(
+        llm_json_is(list, LLM_JSON_ARRAY) ? llm_json_at(list, 0) : NULL);
+    if (!item)
         return bad_key(name, "architectures", "a list with a name in it");
-    return llm_arch_find_class(llm_str_show(llm_str_of(item->valuestring)).text,
-                               name, arch, class);
+    return llm_arch_find_class(llm_str_show(llm_str_of(item)).text, name, arch,
+                               class);
 }
 
-static clv_status check_activation(const cJSON *root, const llm_arch *arch,
+static clv_status check_activation(const llm_json *root, const llm_arch *arch,
                                    const char *name)
 {
-    const cJSON *act = llm_json_get(root, "hidden_act");
+    const llm_json *value = llm_json_get(root, "hidden_act");
+    const char *act = llm_json_text(value);
     const char *const *known = arch->activations;
-    if (act && !cJSON_IsString(act))
+    if (value && !act)
         return bad_key(name, "hidden_act", "a name");
-    while (act && *known && strcmp(act->valuestring, *known))
+    while (act && *known && strcmp(act, *known))
         known++;
     if (!*known)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: hidden_act '%s' is not supported; supported: %s",
-                         name, llm_str_show(llm_str_of(act->valuestring)).text,
+                         name, llm_str_show(llm_str_of(act)).text,
                          arch->activations[0]);
     return CLV_OK;
 }
 
-static const char *rope_type(const cJSON *rope)
+static const char *rope_type(const llm_json *rope)
 {
-    const cJSON *type = llm_json_get(rope, "rope_type");
+    const llm_json *type = llm_json_get(rope, "rope_type");
     if (!type)
         type = llm_json_get(rope, "type");
-    return cJSON_IsString(type) ? type->valuestring : "default";
+    const char *text = llm_json_text(type);
+    return text ? text : "default";
 }
 
-static clv_status parse_llama3(const cJSON *rope, const char *name,
+static clv_status parse_llama3(const llm_json *rope, const char *name,
                                llm_hparams *h)
 {
     h->rope_low_freq_factor = 1;
@@ -128,13 +133,13 @@ static clv_status parse_llama3(const cJSON *rope, const char *name,
 }
 
 /* Older files: rope_theta and rope_scaling; newer: both in rope_parameters. */
-static clv_status parse_rope(const cJSON *root, const char *name,
+static clv_status parse_rope(const llm_json *root, const char *name,
                              llm_hparams *h)
 {
-    const cJSON *rope = llm_json_get(root, "rope_parameters");
+    const llm_json *rope = llm_json_get(root, "rope_parameters");
     if (!rope)
         rope = llm_json_get(root, "rope_scaling");
-    if (rope && !cJSON_IsObject(rope))
+    if (rope && !llm_json_is(rope, LLM_JSON_OBJECT))
         return bad_key(name, "rope_scaling", "an object");
     CLV_TRY(opt_f32(rope, "rope_theta", name, &h->rope_base));
     const char *type = rope_type(rope);
@@ -159,15 +164,15 @@ static clv_status parse_rope(const cJSON *root, const char *name,
                                               : CLV_OK;
 }
 
-static clv_status parse_setting(const cJSON *root, const llm_class *class,
+static clv_status parse_setting(const llm_json *root, const llm_class *class,
                                 const llm_setting *s, const char *name,
                                 llm_hparams *h)
 {
     void *field = llm_setting_field(s, h);
     const bool has = !(s->flags & LLM_SETTING_OF_CLASS & ~class->settings);
     if (s->flags & LLM_SETTING_REFUSED) {
-        const cJSON *item = llm_json_get(root, s->hf);
-        return item && !cJSON_IsFalse(item)
+        const llm_json *item = llm_json_get(root, s->hf);
+        return item && !llm_json_is_false(item)
                    ? clv_error(CLV_ERR_UNSUPPORTED, "%s: %s", name, s->what)
                    : CLV_OK;
     }
@@ -178,8 +183,7 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
             return s->flags & LLM_SETTING_FLOAT
                        ? opt_f32(root, s->hf, name, field)
                        : opt_u32(root, s->hf, name, field);
-        if (s->flags & LLM_SETTING_NULL_0 &&
-            cJSON_GetObjectItemCaseSensitive(root, s->hf))
+        if (s->flags & LLM_SETTING_NULL_0 && llm_json_member(root, s->hf))
             *(uint32_t *)field = 0;
     }
     if (s->absent)
@@ -187,7 +191,8 @@ static clv_status parse_setting(const cJSON *root, const llm_class *class,
     return CLV_OK;
 }
 
-static clv_status parse(const cJSON *root, const char *name, llm_hf_config *out)
+static clv_status parse(const llm_json *root, const char *name,
+                        llm_hf_config *out)
 {
     const llm_arch *arch;
     const llm_class *class;
@@ -212,14 +217,14 @@ static clv_status parse(const cJSON *root, const char *name, llm_hf_config *out)
 clv_status llm_hf_config_parse(const void *json, uint64_t size,
                                const char *name, llm_hf_config *out)
 {
-    cJSON *root = NULL;
+    llm_json *root = NULL;
     CLV_TRY(llm_json_parse(json, size, name, &root));
     clv_status status = parse(root, name, out);
-    cJSON_Delete(root);
+    llm_json_free(root);
     return status;
 }
 
-static clv_status parse_generation(const cJSON *root, const char *name,
+static clv_status parse_generation(const llm_json *root, const char *name,
                                    llm_hf_config *c)
 {
     if (c->hparams.bos < 0)
@@ -229,14 +234,14 @@ static clv_status parse_generation(const cJSON *root, const char *name,
     return CLV_OK;
 }
 
-typedef clv_status (*parse_fn)(const cJSON *root, const char *name,
+typedef clv_status (*parse_fn)(const llm_json *root, const char *name,
                                llm_hf_config *out);
 
 /* Parses DIR/FILE; *found is false if there is none. */
 static clv_status load(const char *dir, const char *file, parse_fn parse_root,
                        llm_hf_config *out, bool *found)
 {
-    cJSON *root;
+    llm_json *root;
     CLV_TRY(llm_json_load_in(dir, file, &root));
     *found = root;
     if (!root)
@@ -244,7 +249,7 @@ static clv_status load(const char *dir, const char *file, parse_fn parse_root,
     char *path = llm_path_join(dir, file);
     clv_status status = path ? parse_root(root, path, out) : CLV_ERR_NO_MEMORY;
     free(path);
-    cJSON_Delete(root);
+    llm_json_free(root);
     return status;
 }
 
