@@ -67,14 +67,22 @@ static clv_status read_biases(const tool_strings *texts, clv_logit_bias *out)
     return CLV_OK;
 }
 
-static void set_breakers(const tool_strings *given, clv_sampler_params *p)
+/* copies: of the texts, with their escapes read; freed by the caller. */
+static clv_status set_breakers(const tool_strings *given, clv_sampler_params *p,
+                               char *copies[TOOL_LIST_MAX])
 {
     if (!given->n)
-        return;
-    p->dry_breakers = given->items;
-    p->n_dry_breakers = given->n;
-    if (given->n == 1 && !strcmp(given->items[0], "none"))
-        p->n_dry_breakers = 0;
+        return CLV_OK;
+    for (uint32_t i = 0; i < given->n; i++) {
+        copies[i] = strdup(given->items[i]);
+        if (!copies[i])
+            return clv_error(CLV_ERR_NO_MEMORY, "no memory for breakers");
+        tool_unescape(copies[i], strlen(copies[i]));
+    }
+    p->dry_breakers = (const char *const *)copies;
+    p->n_dry_breakers =
+        given->n == 1 && !strcmp(given->items[0], "none") ? 0 : given->n;
+    return CLV_OK;
 }
 
 /* NULL where no grammar is wanted. */
@@ -122,7 +130,7 @@ clv_status tool_sampling_create(const tool_sampling *args,
 {
     uint32_t drawn = 0;
     clv_logit_bias bias[TOOL_LIST_MAX];
-    char *grammar = NULL;
+    char *grammar = NULL, *breakers[TOOL_LIST_MAX] = {NULL};
     if (args->seed < 0 && getrandom(&drawn, sizeof drawn, 0) < 0)
         return clv_error(CLV_ERR_IO, "no random seed: %s; give one with -s",
                          strerror(errno));
@@ -154,8 +162,9 @@ clv_status tool_sampling_create(const tool_sampling *args,
     p.bias = bias;
     p.n_bias = args->logit_bias.n;
     p.tokenizer = clv_model_tokenizer(model);
-    set_breakers(&args->dry_breakers, &p);
-    clv_status status = read_biases(&args->logit_bias, bias);
+    clv_status status = set_breakers(&args->dry_breakers, &p, breakers);
+    if (!status)
+        status = read_biases(&args->logit_bias, bias);
     if (!status)
         status = read_grammar(args, &grammar);
     p.grammar = grammar;
@@ -163,5 +172,7 @@ clv_status tool_sampling_create(const tool_sampling *args,
         status =
             clv_sampler_create(&p, clv_model_describe(model)->n_vocab, out);
     clv_string_free(grammar);
+    for (uint32_t i = 0; i < TOOL_LIST_MAX; i++)
+        free(breakers[i]);
     return status;
 }
