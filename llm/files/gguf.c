@@ -469,7 +469,10 @@ clv_status llm_gguf_open(const char *path, llm_gguf **out)
 {
     llm_gguf *g = NULL;
     clv_status status = open_one(path, &g);
-    return finish(g, status ? status : open_parts(g), out);
+    if (!status)
+        status = open_parts(g);
+    const clv_status damage = g ? llm_gguf_check(g) : CLV_OK;
+    return finish(g, damage ? damage : status, out);
 }
 
 static clv_status check_whole(const llm_gguf *g)
@@ -507,6 +510,15 @@ void llm_gguf_close(llm_gguf *g)
     clv_file_map_close(&g->map);
     free(g->path);
     free(g);
+}
+
+clv_status llm_gguf_check(const llm_gguf *g)
+{
+    CLV_TRY(clv_file_map_check(&g->map, g->path));
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (g->parts[i])
+            CLV_TRY(llm_gguf_check(g->parts[i]));
+    return CLV_OK;
 }
 
 const char *llm_gguf_path(const llm_gguf *g)

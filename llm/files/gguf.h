@@ -24,6 +24,10 @@ clv_status llm_gguf_open_memory(const void *data, uint64_t size,
                                 const char *name, llm_gguf **out);
 void llm_gguf_close(llm_gguf *gguf); /* NULL is legal */
 
+/* CLV_ERR_IO if a file was cut short while it was read: see
+ * clv_file_map_check(). */
+clv_status llm_gguf_check(const llm_gguf *gguf);
+
 /* The path it was opened by, for messages. */
 const char *llm_gguf_path(const llm_gguf *gguf);
 

@@ -105,6 +105,9 @@ static clv_status quantize(const llm_gguf *g, const char *out, uint32_t dtype,
         status = llm_gguf_writer_open(w, out);
     if (!status)
         status = write_tensors(g, dtype, &recode);
+    const clv_status damage = llm_gguf_check(g);
+    if (damage)
+        status = damage;
     if (!status)
         status = llm_gguf_writer_commit(w);
     llm_recode_finish(&recode);

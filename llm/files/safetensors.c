@@ -23,6 +23,7 @@ static const struct {
 
 /* One mapped file and the names its tensors point to. */
 typedef struct shard {
+    char *path;
     clv_file_map map;
     llm_json *header;
 } shard;
@@ -206,8 +207,13 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
 static clv_status add_file(llm_safetensors *st, const char *path)
 {
     shard *s = &st->shards[st->n_shards++];
+    s->path = strdup(path);
+    if (!s->path)
+        return llm_no_memory(path);
     CLV_TRY(clv_file_map_open(path, &s->map));
-    return add(st, s, path, s->map.data, s->map.size);
+    clv_status status = add(st, s, path, s->map.data, s->map.size);
+    const clv_status damage = clv_file_map_check(&s->map, path);
+    return damage ? damage : status;
 }
 
 static clv_status index_names(llm_safetensors *st)
@@ -389,6 +395,7 @@ void llm_safetensors_close(llm_safetensors *st)
     for (uint64_t i = 0; i < st->n_shards; i++) {
         llm_json_free(st->shards[i].header);
         clv_file_map_close(&st->shards[i].map);
+        free(st->shards[i].path);
     }
     free(st->shards);
     free(st->tensors);
@@ -398,6 +405,13 @@ void llm_safetensors_close(llm_safetensors *st)
 }
 
 /* ------------------------------------------------------------------------ */
+
+clv_status llm_safetensors_check(const llm_safetensors *st)
+{
+    for (uint64_t i = 0; i < st->n_shards; i++)
+        CLV_TRY(clv_file_map_check(&st->shards[i].map, st->shards[i].path));
+    return CLV_OK;
+}
 
 const char *llm_safetensors_path(const llm_safetensors *st)
 {

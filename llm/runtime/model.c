@@ -52,6 +52,9 @@ clv_status llm_model_create(clv_context *ctx, llm_source *source,
     status = source->tokenizer(source, &model->tokenizer);
     if (status)
         goto fail;
+    status = llm_source_check(source, CLV_OK);
+    if (status)
+        goto fail;
     describe(model);
     *out = model;
     return CLV_OK;

@@ -145,6 +145,11 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
+static clv_status check(const llm_source *base)
+{
+    return llm_gguf_check(((const gguf_source *)base)->gguf);
+}
+
 static void destroy(llm_source *base)
 {
     gguf_source *s = (gguf_source *)base;
@@ -159,6 +164,7 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
         return llm_no_memory(path);
     s->base.find = find;
     s->base.tokenizer = tokenizer;
+    s->base.check = check;
     s->base.destroy = destroy;
     clv_status status = llm_gguf_open(path, &s->gguf);
     if (status)

@@ -207,6 +207,11 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
+static clv_status check(const llm_source *base)
+{
+    return llm_safetensors_check(((const hf_source *)base)->files);
+}
+
 static void destroy(llm_source *base)
 {
     hf_source *s = (hf_source *)base;
@@ -246,6 +251,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
+                           .check = check,
                            .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);
