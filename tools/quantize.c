@@ -31,23 +31,6 @@ const tool_command tool_quantize = {
     .run = run,
 };
 
-static bool is_target(uint32_t dtype)
-{
-    return dtype != CLV_DTYPE_F32 && clv_dtype_is_writable(dtype);
-}
-
-static int refuse_type(const char *type)
-{
-    char names[256] = "";
-    int at = 0;
-    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++)
-        if (is_target(i))
-            at += snprintf(names + at, sizeof names - (size_t)at, "%s%s",
-                           at ? ", " : "", clv_dtype_name(i));
-    return tool_usage("'%s' is not a type to quantise to; choose one of %s",
-                      type, names);
-}
-
 /* "dir/model-f16.gguf" and "q8_0": "dir/model-q8_0.gguf". */
 static char *output_name(const char *in, const char *type)
 {
@@ -57,11 +40,11 @@ static char *output_name(const char *in, const char *type)
         return NULL;
     if (stem > 5 && !strcasecmp(in + stem - 5, ".gguf"))
         stem -= 5;
-    for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
-        const char *old = clv_dtype_name(i);
-        size_t n = strlen(old);
+    clv_quantize_type old;
+    for (uint32_t i = 0; clv_quantize_type_at(i, &old); i++) {
+        size_t n = strlen(old.name);
         if (stem > n + 1 && in[stem - n - 1] == '-' &&
-            !strncasecmp(in + stem - n, old, n)) {
+            !strncasecmp(in + stem - n, old.name, n)) {
             stem -= n + 1;
             break;
         }
@@ -78,19 +61,22 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     const char *in = argv[0], *type = argv[n - 1];
-    uint32_t dtype = clv_dtype_parse(type);
-    if (!is_target(dtype))
-        return refuse_type(type);
-    char *out =
-        n == 3 ? strdup(argv[1]) : output_name(in, clv_dtype_name(dtype));
+    clv_quantize_type to;
+    if (clv_quantize_type_find(type, &to))
+        return tool_usage("%s", clv_last_error());
+    char *out = n == 3 ? strdup(argv[1]) : output_name(in, to.name);
     tool_output output;
     tool_output_begin(&output, &args);
     clv_status status =
         out ? tool_output_check(&output, in, out)
             : clv_error(CLV_ERR_NO_MEMORY, "no memory for a file name");
     if (!status)
-        status = clv_quantize(in, out, dtype, tool_progress_report,
-                              &output.progress);
+        status = clv_quantize(in, out,
+                              &(clv_quantize_params){
+                                  .type = to.name,
+                                  .progress = tool_progress_report,
+                                  .progress_ctx = &output.progress,
+                              });
     code = tool_output_end(&output, in, out, status);
     free(out);
     return code;

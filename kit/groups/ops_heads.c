@@ -36,6 +36,30 @@ static void list_rope(kit_list *list)
     }
 }
 
+static void list_head_norm(kit_list *list)
+{
+    static const struct {
+        int64_t n, heads, dim;
+    } shapes[] = {{1, 1, 1},    {1, 32, 128}, {70, 4, 128}, {5, 3, 80},
+                  {3, 16, 256}, {2, 7, 33},   {9, 2, 1024}};
+    kit_spec s = {.op = CLV_OP_HEAD_NORM,
+                  .dtype = CLV_DTYPE_F32,
+                  .n = 5,
+                  .heads = 3,
+                  .dim = 32};
+    kit_add_forms(list, &s);
+    kit_add_aliases(list, &s, 1);
+    KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
+    KIT_SERIES(list, "tails_in", &s, dim, kit_every, kit_n_every, 1);
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+        s.n = shapes[i].n;
+        s.heads = shapes[i].heads;
+        s.dim = shapes[i].dim;
+        s.form = i % 2 ? KIT_FORM_EXTREME : 0;
+        kit_add_spec(list, &s);
+    }
+}
+
 static const kit_spec attention_specs[] = {
     {.n = 1, .out = 1, .heads = 1, .groups = 1, .dim = 1},
     {.n = 1, .out = 64, .heads = 8, .groups = 2, .dim = 64, .first = 50},
@@ -147,5 +171,6 @@ static void list_attention(kit_list *list)
 void kit_list_heads(kit_list *list)
 {
     list_rope(list);
+    list_head_norm(list);
     list_attention(list);
 }

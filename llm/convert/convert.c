@@ -1,6 +1,6 @@
 #include "tokenizer.h"
 
-#include "../files/recode.h"
+#include "../quantize/recode.h"
 #include "../models/rope.h"
 #include "../sources/hf.h"
 
@@ -13,9 +13,9 @@ typedef struct conversion {
     const char *dir;
     llm_source *source;
     llm_gguf_writer *writer;
-    uint32_t dtype;  /* NONE: as the source has it */
+    const llm_mix *mix; /* NULL: as the source has it */
+    llm_mix_model model;
     float *divisors; /* rope_freqs.weight [rope_dim / 2]; NULL: none */
-    bool tied;
 } conversion;
 
 /* ------------------------------------------------------------------------ */
@@ -49,27 +49,25 @@ static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
     }
 }
 
-/* The dtype of the matrices in the file; if none is asked for, that of the
- * first one in the layers. */
-static uint32_t file_dtype(const conversion *c)
+/* The mix of the file; if none is asked for, that of its first matrix. */
+static const llm_mix *file_mix(const conversion *c)
 {
     const llm_hparams *h = &c->source->hparams;
     llm_source_tensor found;
-    if (c->dtype != CLV_DTYPE_NONE)
-        return c->dtype;
+    if (c->mix)
+        return c->mix;
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         if (t.row->role >= LLM_LAYER_ROLES && t.rank > 1 &&
             !c->source->find(c->source, t.gguf, &found))
-            return found.dtype;
-    return CLV_DTYPE_F16;
+            return llm_mix_of(found.dtype);
+    return llm_mix_of(CLV_DTYPE_F16);
 }
 
 static void write_file_type(const conversion *c)
 {
-    uint32_t dtype = file_dtype(c);
-    llm_gguf_writer_u32(c->writer, "general.file_type",
-                        clv_format_of(dtype)->gguf_file_type);
-    if (clv_format_is(dtype, CLV_FORMAT_BLOCK))
+    const llm_mix *mix = file_mix(c);
+    llm_gguf_writer_u32(c->writer, "general.file_type", mix->file_type);
+    if (clv_format_is(mix->base.dtype, CLV_FORMAT_BLOCK))
         llm_gguf_writer_u32(c->writer, "general.quantization_version", 2);
 }
 
@@ -150,15 +148,14 @@ static bool find_tensor(const conversion *c, const llm_tensor *expected,
     llm_source_tensor t;
     if (c->source->find(c->source, expected->gguf, &t))
         return false;
-    uint32_t dtype = c->dtype == CLV_DTYPE_NONE ? t.dtype : c->dtype;
+    const llm_mix *mix = c->mix ? c->mix : llm_mix_of(t.dtype);
     uint64_t rows = (uint64_t)t.dims[0];
     for (uint32_t i = 1; i + 1 < t.rank; i++)
         rows *= (uint64_t)t.dims[i];
     *out = (llm_recode_tensor){
         .name = name,
         .from = t.dtype,
-        .to =
-            llm_recode_target(name, t.rank, t.dims[t.rank - 1], dtype, c->tied),
+        .to = llm_mix_target(mix, &c->model, name, t.rank, t.dims[t.rank - 1]),
         .data = t.data,
         .rows = rows,
         .columns = t.rank == 1 ? 1 : (uint64_t)t.dims[t.rank - 1],
@@ -172,8 +169,8 @@ static clv_status put(const conversion *c, const llm_recode_tensor *t,
                       uint32_t rank, const int64_t *dims, llm_recode *recode)
 {
     if (recode)
-        return llm_recode_write(recode, t);
-    llm_gguf_writer_tensor(c->writer, t->name, t->to, rank, dims);
+        return llm_recode_write(recode, t, NULL);
+    llm_gguf_writer_tensor(c->writer, t->name, t->to.dtype, rank, dims);
     return CLV_OK;
 }
 
@@ -185,7 +182,7 @@ static clv_status put_all(const conversion *c, llm_recode *recode,
     llm_recode_tensor t = {
         .name = llm_str_of("rope_freqs.weight"),
         .from = CLV_DTYPE_F32,
-        .to = CLV_DTYPE_F32,
+        .to = {.dtype = CLV_DTYPE_F32},
         .data = c->divisors,
         .rows = 1,
         .columns = h->rope_dim / 2,
@@ -221,27 +218,44 @@ static clv_status convert(conversion *c, const char *out,
     uint64_t total = 0;
     CLV_TRY(llm_source_open_hf(c->dir, &c->source));
     CLV_TRY(llm_gguf_writer_create(&c->writer));
-    c->tied = c->source->find(c->source, "output.weight", &t) != CLV_OK;
+    const llm_hparams *h = &c->source->hparams;
+    c->model = (llm_mix_model){
+        .n_layers = h->n_layers,
+        .n_heads = h->n_heads,
+        .n_kv_heads = h->n_kv_heads,
+        .n_experts = h->n_experts,
+        .tied = c->source->find(c->source, "output.weight", &t) != CLV_OK,
+    };
     write_hparams(c->writer, &c->source->hparams);
     write_file_type(c);
     CLV_TRY(write_tokenizer(c));
     CLV_TRY(make_divisors(c));
     CLV_TRY(put_all(c, NULL, &total));
-    CLV_TRY(llm_recode_init(&recode, c->writer, "converting", total, progress,
-                            progress_ctx));
+    CLV_TRY(llm_recode_init(&recode, c->writer, "converting", total, 0,
+                            progress, progress_ctx));
     clv_status status = write_file(c, &recode, out);
     llm_recode_finish(&recode);
     return status;
 }
 
+static clv_status check_type(uint32_t dtype)
+{
+    const clv_format *f = clv_format_of(dtype);
+    if (llm_mix_of(dtype))
+        return CLV_OK;
+    return clv_error(
+        CLV_ERR_UNSUPPORTED, "files of %s cannot be made; supported: %s",
+        f ? f->name : "an unknown type", llm_gguf_supported_types().text);
+}
+
 clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                        clv_progress_fn progress, void *progress_ctx)
 {
-    conversion c = {.dir = dir, .dtype = dtype};
+    conversion c = {.dir = dir, .mix = llm_mix_of(dtype)};
     if (!dir || !out)
         return clv_error(CLV_ERR_INVALID, "clv_convert: a path is NULL");
     if (dtype != CLV_DTYPE_NONE)
-        CLV_TRY(llm_recode_check(dtype));
+        CLV_TRY(check_type(dtype));
     clv_status status = convert(&c, out, progress, progress_ctx);
     llm_gguf_writer_destroy(c.writer);
     llm_source_destroy(c.source);

@@ -200,6 +200,21 @@ clv_status clv_session_truncate(clv_session *session, uint32_t position)
     return CLV_OK;
 }
 
+clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
+                             uint32_t n, uint32_t *n_kept)
+{
+    if (!session || !ids || !n || !n_kept)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_reuse: no session, no ids or no n_kept");
+    const uint32_t most = session->position < n ? session->position : n - 1;
+    uint32_t kept = 0;
+    while (kept < most && session->ids[kept] == ids[kept])
+        kept++;
+    session->position = kept;
+    *n_kept = kept;
+    return CLV_OK;
+}
+
 const clv_plan *clv_session_plan(const clv_session *session)
 {
     return session->latest ? session->latest->plan : NULL;

@@ -76,15 +76,17 @@ static clv_status wrap_weight(const loader *l, const llm_source_tensor *t,
     CLV_TRY(wrap(l, t, &w->tensor));
     if (!t->quant)
         return CLV_OK;
+    const bool grouped = t->quant == CLV_QUANT_PER_GROUP;
+    const int64_t rows = t->dims[0], n = (int64_t)t->n_scales;
     const llm_source_tensor scales = {
         .dtype = CLV_DTYPE_F32,
-        .rank = 1,
-        .dims = {(int64_t)t->n_scales},
+        .rank = grouped ? 2 : 1,
+        .dims = {grouped ? rows : n, n / rows},
         .data = t->scales,
         .size = t->n_scales * sizeof(float),
     };
     CLV_TRY(wrap(l, &scales, &w->scales));
-    return clv_tensor_set_quant(w->tensor, t->quant, 0, w->scales);
+    return clv_tensor_set_quant(w->tensor, t->quant, t->group, w->scales);
 }
 
 /* As F32, which graphs expect of vectors. */

@@ -129,8 +129,11 @@ typedef struct cpu_kernels {
     /* Elementwise over n values; y may be x, a or b. */
     void (*add)(const float *a, const float *b, float *y, int64_t n);
     void (*mul)(const float *a, const float *b, float *y, int64_t n);
-    void (*silu)(const float *x, float *y, int64_t n);
-    void (*gelu)(const float *x, float *y, int64_t n);
+    void (*silu)(const float *x, float *y, int64_t n, float unused);
+    void (*gelu)(const float *x, float *y, int64_t n, float unused);
+    void (*sigmoid)(const float *x, float *y, int64_t n, float unused);
+    void (*scale)(const float *x, float *y, int64_t n, float factor);
+    void (*softcap)(const float *x, float *y, int64_t n, float cap);
     void (*glu_silu)(const float *gate, const float *up, float *y, int64_t n);
     void (*glu_gelu)(const float *gate, const float *up, float *y, int64_t n);
     /* One row of c values; y may be x. bias may be NULL. */
@@ -139,6 +142,7 @@ typedef struct cpu_kernels {
     void (*layer_norm)(const float *x, const float *weight, const float *bias,
                        float *y, int64_t c, float eps);
     void (*softmax)(const float *x, float *y, int64_t c);
+    void (*sparse_mixer)(const float *x, float *y, int64_t c, float jitter);
     cpu_rope_fn rope;
     /* By dtype of k and v: F32 and F16. */
     cpu_attention_fn attention[CLV_DTYPE_COUNT];

@@ -158,7 +158,7 @@ class Shrinking(cli.Case):
         _, err = run.communicate(timeout=120)
         lines = err.decode("utf-8").splitlines()
         self.assertEqual(run.returncode, 1, lines)
-        errors = [line for line in lines if "error" in line]
+        errors = [line for line in lines if "cleave run:" in line]
         self.assertEqual(len(errors), 1, lines)
         self.assertIn("shrank from %d to %d bytes" %
                       (os.path.getsize(MODEL), size), errors[0])

@@ -85,7 +85,7 @@ typedef struct gpu_post {
 } gpu_post;
 
 #define GPU_MAX_POSTS 8
-#define GPU_MAX_DEFINES 16
+#define GPU_MAX_DEFINES 24
 #define GPU_MAX_USES 6
 
 /* One dispatch, described. */
