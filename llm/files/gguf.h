@@ -4,7 +4,7 @@
  * A file is mapped, and checked as a whole when it is opened: every string,
  * array and tensor that is returned later is inside the mapping. Nothing is
  * copied; what is returned is valid until the llm_gguf is closed. A model split
- * over several files (NAME-00001-of-0000N.gguf) is opened by the first, and
+ * over several files (NAME-00001-of-0000N.gguf) is opened by any of them, and
  * treated as one file.
  *
  * An open llm_gguf does not change, so threads may share it.

@@ -12,6 +12,7 @@
 typedef struct gguf_source {
     llm_source base;
     llm_gguf *gguf;
+    bool *used; /* of its tensors */
 } gguf_source;
 
 static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
@@ -108,6 +109,24 @@ static clv_status check_types(const llm_gguf *g)
     return CLV_OK;
 }
 
+static clv_status check_all_used(const llm_source *base)
+{
+    const gguf_source *s = (const gguf_source *)base;
+    const llm_hparams *h = &base->hparams;
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(s->gguf); i++) {
+        const llm_shown name =
+            llm_str_show(llm_gguf_tensor_at(s->gguf, i)->name);
+        if (!s->used[i] && !llm_arch_ignores(name.text))
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: tensor '%s' is no part of a model of "
+                             "architecture '%s' with %" PRIu32
+                             " layers; convert the model again",
+                             llm_gguf_path(s->gguf), name.text, h->arch->name,
+                             h->n_layers);
+    }
+    return CLV_OK;
+}
+
 static clv_status find(llm_source *base, const char *name,
                        llm_source_tensor *out)
 {
@@ -115,6 +134,7 @@ static clv_status find(llm_source *base, const char *name,
     const llm_gguf_tensor *t = llm_gguf_find(s->gguf, name);
     if (!t)
         return CLV_ERR_NOT_FOUND;
+    s->used[t - llm_gguf_tensor_at(s->gguf, 0)] = true;
     *out = (llm_source_tensor){
         .dtype = t->dtype,
         .rank = t->rank,
@@ -154,6 +174,7 @@ static void destroy(llm_source *base)
 {
     gguf_source *s = (gguf_source *)base;
     llm_gguf_close(s->gguf);
+    free(s->used);
     free(s);
 }
 
@@ -164,11 +185,17 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
         return llm_no_memory(path);
     s->base.find = find;
     s->base.tokenizer = tokenizer;
+    s->base.check_all_used = check_all_used;
     s->base.check = check;
     s->base.destroy = destroy;
     clv_status status = llm_gguf_open(path, &s->gguf);
     if (status)
         goto failed;
+    s->used = calloc(llm_gguf_tensor_count(s->gguf) + 1, sizeof *s->used);
+    if (!s->used) {
+        status = llm_no_memory(path);
+        goto failed;
+    }
     status = load_hparams(s->gguf, &s->base.hparams);
     if (status)
         goto failed;

@@ -119,17 +119,11 @@ static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
     return status;
 }
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && strcmp(text + n - m, suffix) == 0;
-}
-
 /* Tensors that are not needed: older files store the rotary frequencies, some
  * store the output matrix although it is tied. */
 static bool superfluous(const char *name, bool tied)
 {
-    return ends_with(name, ".rotary_emb.inv_freq") ||
+    return llm_arch_ignores(name) ||
            (tied && strcmp(name, "lm_head.weight") == 0);
 }
 

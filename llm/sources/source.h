@@ -33,6 +33,10 @@ struct llm_source {
                        llm_source_tensor *out);
     /* Sets *out to a tokenizer, or NULL if the source has none. */
     clv_status (*tokenizer)(llm_source *source, clv_tokenizer **out);
+    /* To be called when the model has found all its tensors. CLV_ERR_FORMAT if
+     * there are others, with which it would be computed wrongly; NULL: there
+     * are none. */
+    clv_status (*check_all_used)(const llm_source *source);
     /* CLV_ERR_IO if a file was cut short while it was read; NULL: there is no
      * file. */
     clv_status (*check)(const llm_source *source);
