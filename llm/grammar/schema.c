@@ -160,11 +160,11 @@ static clv_status read_count(const converter *c, const cJSON *schema,
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(schema, keyword);
     if (!item)
         return CLV_OK;
-    if (!cJSON_IsNumber(item) ||
-        !(item->valuedouble >= 0 && item->valuedouble <= 0x1p53) ||
-        item->valuedouble != floor(item->valuedouble))
+    const double value = item->valuedouble;
+    if (!cJSON_IsNumber(item) || !(value >= 0 && value <= 1e15) ||
+        value != floor(value))
         return fail(c, keyword, "it must be a whole number of 0 or more");
-    *out = (uint64_t)item->valuedouble;
+    *out = (uint64_t)value;
     return CLV_OK;
 }
 

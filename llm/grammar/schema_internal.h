@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../base/array.h"
-
 #include <cjson/cJSON.h>
 
 /* Text that is being written; the first failure stays. */
