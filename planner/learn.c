@@ -83,7 +83,7 @@ static bool forecast_ns(const clv_plan *plan, planner_profile *profile,
 
 /* Standard deviation of a run, as a part of it, at most: where times are
  * random, each step's is by itself. */
-static double noise_of(const clv_plan *plan, const planner_profile *profile)
+double planner_run_noise(const clv_plan *plan, const planner_profile *profile)
 {
     double noise = 0;
     for (uint32_t d = 0; d < plan->n_devices; d++)
@@ -113,7 +113,7 @@ double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
         return 0;
     const double runs = fmin(past.runs, PLANNER_PAST_TIMES);
     return without_chance(planner_past_median(&past) / ns,
-                          CHANCE * noise_of(plan, profile) / sqrt(runs));
+                          plan->noise / sqrt(runs));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -399,7 +399,8 @@ static bool is_to_be_observed(const clv_exec *exec, planner_profile *profile,
                               run->plan, run->symbols, run->n_symbols, &past))
         return true;
     const double ns = expected_ns(exec->plan, profile, run->symbols, &forecast);
-    return !(fabs(ns / exec->latest.ns - 1) <= WRONG);
+    return !(fabs(ns / exec->latest.ns - 1) <=
+             WRONG + CHANCE * exec->plan->noise);
 }
 
 bool clv_plan_equal(const clv_plan *a, const clv_plan *b)
@@ -408,8 +409,8 @@ bool clv_plan_equal(const clv_plan *a, const clv_plan *b)
 }
 
 /* Simulated devices are exact but where they are told not to be: from a run
- * that went as forecast, but for chance, nothing is learned. Only runs 1, 2, 4,
- * 8 ... are checked. */
+ * that went as forecast nothing is learned. Only runs 1, 2, 4, 8 ... are
+ * checked. */
 static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
 {
     const clv_plan *plan = exec->plan;
@@ -418,10 +419,11 @@ static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
         if (plan->devices[d].n_steps &&
             plan->devices[d].dev->info.clock == CLV_CLOCK_REAL)
             return false;
+    if (plan->noise > 0)
+        return false;
     return (exec->run & (exec->run - 1)) ||
            !forecast_ns(plan, profile, exec->latest.symbols, &ns) ||
-           fabs(ns / exec->latest.ns - 1) <=
-               RIGHT + CHANCE * noise_of(plan, profile);
+           fabs(ns / exec->latest.ns - 1) <= RIGHT;
 }
 
 clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)

@@ -5,7 +5,8 @@
  * some runs is compared with all that were tried and with each device alone.
  *
  * The judge is a chip without noise: as fast as the noisy one on average at the
- * moment after these runs. There each plan takes the same time in every run.
+ * moment after these runs. There each plan takes the same time in every run,
+ * and the judge makes a plan too, to be compared with.
  *
  * Arguments: how many chips, and the first one's seed; then each chip that is
  * not as wanted has a line.
@@ -16,13 +17,15 @@
 
 #include "../../core/device/device.h"
 #include "../../core/plan/plan.h"
-#include "../../core/exec/exec.h"
 
 #define RUNS 5    /* before a plan has to be good: so near to the best tried, */
 #define NEAR 1.03 /* and to the best device alone */
 #define NOT_SLOWER 1.01
 #define MAX_TRIED 16
-#define MOST_RUNS 8 /* until the judge has equal ones */
+#define MOST_RUNS                                                              \
+    8 /* of a plan on the judge's chip, until two are the same                 \
+       */
+#define SAME 1e-3
 
 static uint64_t first_chip = 1, n_chips = 8;
 static bool verbose;
@@ -37,8 +40,15 @@ typedef struct chip {
     double ns[MAX_TRIED];  /* of a run, as the judge has it */
     bool alone[MAX_TRIED]; /* on one device, the only one there is */
     uint32_t n_tried;
-    double moment; /* ns, at which plans are judged */
+    double moment;  /* ns, at which plans are judged */
+    double best_ns; /* of the plan that the judge would make */
 } chip;
+
+static void show_warning(void *ctx, uint32_t level, const char *line)
+{
+    (void)ctx, (void)level;
+    print_message("%s\n", line);
+}
 
 /* settings: more of them, NULL at the end. */
 static void open_chip(chip *c, uint64_t seed, double noise,
@@ -74,8 +84,9 @@ static void open_chip(chip *c, uint64_t seed, double noise,
         assert_ok(clv_config_set(c->config, settings[i], "test"));
     for (; *more; more++)
         assert_ok(clv_config_set(c->config, *more, "test"));
-    assert_ok(clv_context_create(&(clv_context_params){.config = c->config},
-                                 &c->ctx));
+    const clv_context_params params = {
+        .config = c->config, .log = show_warning, .log_level = CLV_LOG_WARN};
+    assert_ok(clv_context_create(&params, &c->ctx));
     layers_build(&c->l, c->ctx, &shape);
 }
 
@@ -135,6 +146,13 @@ static uint32_t try_plan(chip *c, clv_plan *plan)
     return c->n_tried++;
 }
 
+static clv_plan *plan_for(chip *c)
+{
+    clv_plan *plan;
+    assert_ok(clv_plan_create(c->ctx, c->l.graph, NULL, &plan));
+    return plan;
+}
+
 /* What the plan takes on the judge's chip, once the states are where it has
  * them. */
 static double judge_plan(chip *judge, const clv_plan *plan)
@@ -151,20 +169,7 @@ static double judge_plan(chip *judge, const clv_plan *plan)
         before = ns;
         ns = run(judge, exec);
         assert_true(n++ < MOST_RUNS);
-    } while (fabs(ns - before) > 1e-4 * ns);
-    if (getenv("DBG")) {
-        exec->observe = true;
-        run(judge, exec);
-        const core_forecast *f = plan->forecast;
-        for (uint32_t st = 0; st < same->n_steps; st++) {
-            const core_step *s = &same->steps[st];
-            for (uint32_t p = s->first_part; p < s->first_part + s->n_parts; p++) {
-                char t[64];
-                core_plan_node_text(same, same->parts[p].node, t, sizeof t);
-                printf("%u dev %u %-50s alone %9.0f span %9.0f ran %9.0f\n", st, s->device, t, f->costs_ns[p], f->parts[p].end_ns - f->parts[p].begin_ns, exec->latest.part_ns[p]);
-            }
-        }
-    }
+    } while (fabs(ns - before) > SAME * ns);
     clv_exec_destroy(exec);
     clv_plan_destroy(same);
     clv_string_free(json);
@@ -176,12 +181,14 @@ static void judge_plans(chip *c, uint64_t seed, double noise)
     chip judge;
     char moment[64];
     const char *const settings[] = {"npu_sim.jitter=0", moment,
-                                    "core.profile=off",
                                     "core.cache_dir=", NULL};
     snprintf(moment, sizeof moment, "npu_sim.drift_at=%.9f", c->moment / 1e9);
     open_chip(&judge, seed, noise, settings);
     for (uint32_t i = 0; i < c->n_tried; i++)
         c->ns[i] = judge_plan(&judge, c->tried[i]);
+    clv_plan *best = plan_for(&judge);
+    c->best_ns = judge_plan(&judge, best);
+    clv_plan_destroy(best);
     close_chip(&judge);
 }
 
@@ -197,16 +204,9 @@ static void try_devices(chip *c)
     }
 }
 
-static clv_plan *plan_for(chip *c)
-{
-    clv_plan *plan;
-    assert_ok(clv_plan_create(c->ctx, c->l.graph, NULL, &plan));
-    return plan;
-}
-
 static double least(const chip *c, bool alone)
 {
-    double ns = INFINITY;
+    double ns = alone ? INFINITY : c->best_ns;
     for (uint32_t i = 0; i < c->n_tried; i++)
         if (!alone || c->alone[i])
             ns = fmin(ns, c->ns[i]);
@@ -218,10 +218,12 @@ static const char *const nothing_more[] = {NULL};
 
 static void describe(const chip *c, uint64_t seed, uint32_t chosen)
 {
-    print_message("chip %llu: %.2f s, jitter %s, drift %s, plan %u in use\n",
+    print_message("chip %llu: %.2f s, jitter %s, drift %s, plan %u in use, the "
+                  "judge's takes %.0f us\n",
                   (unsigned long long)seed, c->moment / 1e9,
                   clv_config_get(c->config, "npu_sim.jitter"),
-                  clv_config_get(c->config, "npu_sim.drift"), chosen);
+                  clv_config_get(c->config, "npu_sim.drift"), chosen,
+                  c->best_ns / 1e3);
     for (uint32_t i = 0; i < c->n_tried; i++) {
         const clv_plan_summary summary = clv_plan_summarise(c->tried[i]);
         print_message("  plan %u, %u devices: %.0f us, predicted %.0f us\n", i,
@@ -248,7 +250,8 @@ static void test_exact(void **state)
         worst = fmax(worst, off);
         slowest = fmax(slowest, c.ns[chosen] / least(&c, true));
         sum += off;
-        if (verbose && (off > 0.02 || c.ns[chosen] > NOT_SLOWER * least(&c, true)))
+        if (verbose &&
+            (off > 0.02 || c.ns[chosen] > NOT_SLOWER * least(&c, true)))
             describe(&c, seed, chosen);
         close_chip(&c);
     }
@@ -308,8 +311,7 @@ static void test_noise(void **state)
         (unsigned long long)n_chips, replanned, RUNS, far, 100 * (NEAR - 1),
         slower, 100 * (NOT_SLOWER - 1), 100 * sum / (double)n_chips,
         100 * (worst - 1));
-    assert_true(far <= 0.25 * (double)n_chips &&
-                slower <= 0.25 * (double)n_chips);
+    assert_true(far + slower <= n_chips / 50);
 }
 
 int main(int argc, char **argv)
