@@ -200,7 +200,8 @@ static clv_status read_samples(planner_profile_device *dev,
         double x[N_NOISY] = {0};
         const uint32_t n =
             cJSON_GetArraySize(item) == N_NOISY ? N_NOISY : N_SAMPLE;
-        if (!read_numbers(item, x, n, MAX_NUMBER) || !is_whole(x, 4))
+        if (!read_numbers(item, x, n, MAX_NUMBER) || !is_whole(x, 4) ||
+            (n == N_NOISY && !(x[7] > 0 && x[7] <= 1)))
             return damaged("samples");
         planner_sample s = {.workload = {.kind = *kind,
                                          .n = (int64_t)x[0],

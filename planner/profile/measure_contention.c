@@ -247,9 +247,9 @@ static uint32_t repetitions(const planner_meter *meter, const party *parties,
                             uint32_t n)
 {
     uint32_t reps = PATIENCE * meter->params.repetitions;
-    if (parties && parties[0].dev->info.clock == CLV_CLOCK_VIRTUAL)
+    if (parties[0].dev->info.clock == CLV_CLOCK_VIRTUAL)
         reps = 1;
-    for (uint32_t i = 0; i < n && parties; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (parties[i].noisy)
             reps = NOISY_RUNS;
     return reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
@@ -264,7 +264,7 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
         parties && values ? CLV_OK : core_no_memory("to measure devices");
     for (uint32_t i = 0; i < n && !status; i++)
         status = party_make(meter, devs[i], compute, i, n, &parties[i]);
-    const uint32_t reps = repetitions(meter, parties, n);
+    const uint32_t reps = status ? 1 : repetitions(meter, parties, n);
     uint32_t done = reps;
     if (!status)
         status = measure(meter, parties, n, compute, values, reps, &done);
