@@ -33,7 +33,10 @@ static double margin(const clv_plan *plan, const clv_plan *other)
         (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
                                        clv_plan_summarise(plan).n_devices))
         return 1;
-    return WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
+    /* Simulated devices' models were compared with measurements. */
+    return other->noise > 0
+               ? WORTHWHILE
+               : WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
 }
 
 bool planner_is_legal_plan(const clv_plan *plan)
