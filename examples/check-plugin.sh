@@ -77,3 +77,10 @@ expect "make install puts it into the plugin directory" test -f "$dropped"
 "$cleave" devices | grep "$dropped"
 generate example,cpu dropped
 used dropped
+
+# The one in C++, where there is Eigen.
+if pkg-config --exists eigen3 && command -v c++ >/dev/null; then
+    cp -r "$(pkg-config --variable=examplesdir cleave)/plugin_cpp" "$stage/cpp"
+    make -s -C "$stage/cpp" CXX=c++ CXXFLAGS='-O1 -Wall -Wextra -Werror' install DESTDIR=
+    "$cleave" devices --devices cpu,eigen | grep cleave_eigen.so
+fi

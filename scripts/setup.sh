@@ -10,7 +10,7 @@ packages="gcc g++ libc6-dev make meson ninja-build pkg-config python3
 libltdl-dev libelf-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev
 libcmocka-dev libvulkan-dev glslang-dev glslang-tools spirv-tools
 mesa-vulkan-drivers vulkan-validationlayers opencl-headers ocl-icd-opencl-dev
-pocl-opencl-icd
+pocl-opencl-icd libeigen3-dev
 ${SETUP_EXTRA:-}"
 
 missing() {

@@ -279,13 +279,14 @@ static void add_row(bench_state *state, const bench_test *test,
     tool_table_add(&state->table, record, cells);
 }
 
-/* A prediction that is off by more than a tenth. */
+/* A prediction that is off by more than a tenth; of runs that were warm, since
+ * the first one compiles. */
 static void note_difference(const bench_state *state, const char *name,
                             const bench_result *result)
 {
     const double ns =
         bench_mean(result->ns, (uint32_t)state->args->repetitions);
-    if (!(result->predicted_ns > 0) ||
+    if (!state->args->warm_up || !(result->predicted_ns > 0) ||
         fabs(ns / result->predicted_ns - 1) <= 0.1)
         return;
     clv_log(state->env.ctx, CLV_LOG_WARN,

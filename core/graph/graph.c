@@ -420,17 +420,53 @@ clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
     return OP(g, CLV_OP_GLU, &attr, gate, up);
 }
 
+clv_value clv_graph_sigmoid(clv_graph *g, clv_value x)
+{
+    return OP(g, CLV_OP_SIGMOID, NULL, x);
+}
+
+clv_value clv_graph_scale(clv_graph *g, clv_value x, float factor)
+{
+    clv_op_attr attr = {.scale = {factor}};
+    return OP(g, CLV_OP_SCALE, &attr, x);
+}
+
+clv_value clv_graph_round(clv_graph *g, clv_value x, float scale)
+{
+    clv_op_attr attr = {.round = {scale}};
+    return OP(g, CLV_OP_ROUND, &attr, x);
+}
+
+clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap)
+{
+    clv_op_attr attr = {.softcap = {cap}};
+    return OP(g, CLV_OP_SOFTCAP, &attr, x);
+}
+
+clv_value clv_graph_head_norm(clv_graph *g, clv_value x, clv_value weight,
+                              uint32_t head_dim, float eps)
+{
+    clv_op_attr attr = {.norm = {eps, head_dim}};
+    return OP(g, CLV_OP_HEAD_NORM, &attr, x, weight);
+}
+
+clv_value clv_graph_sparse_mixer(clv_graph *g, clv_value x, float jitter)
+{
+    clv_op_attr attr = {.mixer = {jitter}};
+    return OP(g, CLV_OP_SPARSE_MIXER, &attr, x);
+}
+
 clv_value clv_graph_rms_norm(clv_graph *g, clv_value x, clv_value weight,
                              float eps)
 {
-    clv_op_attr attr = {.norm = {eps}};
+    clv_op_attr attr = {.norm = {.eps = eps}};
     return OP(g, CLV_OP_RMS_NORM, &attr, x, weight);
 }
 
 clv_value clv_graph_layer_norm(clv_graph *g, clv_value x, clv_value weight,
                                clv_value bias, float eps)
 {
-    clv_op_attr attr = {.norm = {eps}};
+    clv_op_attr attr = {.norm = {.eps = eps}};
     return OP(g, CLV_OP_LAYER_NORM, &attr, x, weight, bias);
 }
 

@@ -433,10 +433,17 @@ CLV_API clv_value clv_graph_add(clv_graph *g, clv_value a, clv_value b);
 CLV_API clv_value clv_graph_mul(clv_graph *g, clv_value a, clv_value b);
 CLV_API clv_value clv_graph_silu(clv_graph *g, clv_value x);
 CLV_API clv_value clv_graph_gelu(clv_graph *g, clv_value x);
+CLV_API clv_value clv_graph_sigmoid(clv_graph *g, clv_value x);
+CLV_API clv_value clv_graph_scale(clv_graph *g, clv_value x, float factor);
+CLV_API clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap);
+CLV_API clv_value clv_graph_round(clv_graph *g, clv_value x, float scale);
 CLV_API clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
                                 uint32_t activation);
 CLV_API clv_value clv_graph_rms_norm(clv_graph *g, clv_value x,
                                      clv_value weight, float eps);
+CLV_API clv_value clv_graph_head_norm(clv_graph *g, clv_value x,
+                                      clv_value weight, uint32_t head_dim,
+                                      float eps);
 CLV_API clv_value clv_graph_layer_norm(clv_graph *g, clv_value x,
                                        clv_value weight, clv_value bias,
                                        float eps);
@@ -444,6 +451,8 @@ CLV_API clv_value clv_graph_rope(clv_graph *g, clv_value x, clv_value pos,
                                  clv_value inv_freq, uint32_t mode,
                                  uint32_t head_dim, float scale);
 CLV_API clv_value clv_graph_softmax(clv_graph *g, clv_value x);
+CLV_API clv_value clv_graph_sparse_mixer(clv_graph *g, clv_value x,
+                                         float jitter);
 
 typedef struct clv_attention_params {
     uint32_t head_dim;

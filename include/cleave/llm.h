@@ -39,15 +39,26 @@ typedef struct clv_tokenizer_info {
 CLV_API clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok);
 
 enum {
-    CLV_TOKENIZE_BOS = 1u << 0,     /* put BOS in front, if there is one */
-    CLV_TOKENIZE_SPECIAL = 1u << 1, /* recognise special tokens in the text */
+    CLV_TOKENIZE_BOS = 1u << 0,      /* put BOS in front, if there is one */
+    CLV_TOKENIZE_SPECIAL = 1u << 1,  /* recognise special tokens in the text */
+    CLV_TOKENIZE_CONTINUE = 1u << 2, /* it goes on: no space is put in front */
 };
+
+/* A part of a text, in bytes. */
+typedef struct clv_text_range {
+    uint64_t start, size;
+} clv_text_range;
 
 /* text: length bytes, any bytes. *ids: *n ids, the caller's, freed with
  * clv_tokens_free(). */
 CLV_API clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
                                 uint64_t length, uint32_t flags, int32_t **ids,
                                 uint64_t *n);
+/* The same, but inside and across the edges of the plain ranges special tokens
+ * are text. The ranges are in order and apart. */
+CLV_API clv_status clv_tokenize_ranges(
+    const clv_tokenizer *tok, const char *text, uint64_t length, uint32_t flags,
+    const clv_text_range *plain, uint64_t n_plain, int32_t **ids, uint64_t *n);
 CLV_API void clv_tokens_free(int32_t *ids);
 /* The text of n ids, NUL-terminated, *length bytes without the NUL; the
  * caller's, freed with clv_string_free(). The inverse of clv_tokenize: the
@@ -63,6 +74,52 @@ CLV_API const char *clv_token_bytes(const clv_tokenizer *tok, int32_t id,
                                     uint32_t *length);
 /* Ends a text: EOS, end of turn and their like. */
 CLV_API bool clv_token_is_end(const clv_tokenizer *tok, int32_t id);
+
+/* ------------------------------------------------------------------------ */
+/* Chat templates                                                           */
+
+typedef struct clv_chat_template clv_chat_template;
+
+/* text: a template in Jinja2's language; or the name of a known one
+ * (clv_chat_template_name()); or NULL, for the one that the tokenizer's file
+ * holds: CLV_ERR_NOT_FOUND if it holds none. tok gives templates their
+ * bos_token and the like; it may be NULL, and must outlive the template. May be
+ * used from several threads. */
+CLV_API clv_status clv_chat_template_create(const char *text,
+                                            const clv_tokenizer *tok,
+                                            clv_chat_template **out);
+CLV_API void clv_chat_template_destroy(clv_chat_template *template_);
+/* Known names, from index 0 on; NULL behind the last. */
+CLV_API const char *clv_chat_template_name(uint32_t index);
+
+typedef struct clv_chat_params {
+    const char *variables;     /* more variables: a JSON object, or NULL */
+    bool no_generation_prompt; /* the text does not end where an answer begins
+                                */
+    int64_t now;               /* what strftime_now() prints, in seconds since
+                                  1970; 0: the present */
+} clv_chat_params;
+
+/* What a conversation becomes. */
+typedef struct clv_chat_text {
+    char *text; /* NUL-terminated */
+    uint64_t length;
+    /* The parts that came from the messages, for clv_tokenize_ranges(). */
+    clv_text_range *ranges;
+    uint64_t n_ranges;
+} clv_chat_text;
+
+/* messages: JSON, a list of messages ({"role", "content", ...}) or an object
+ * with the list as "messages" and with other variables such as "tools" and
+ * "documents". params may be NULL. *out is freed with clv_chat_text_free().
+ * What the template refuses, or uses and is not known here, is an error; so is
+ * one that takes too long or too much memory. */
+CLV_API clv_status clv_chat_template_apply(const clv_chat_template *template_,
+                                           const char *messages,
+                                           uint64_t length,
+                                           const clv_chat_params *params,
+                                           clv_chat_text *out);
+CLV_API void clv_chat_text_free(clv_chat_text *text);
 
 /* ------------------------------------------------------------------------ */
 /* Models                                                                   */
@@ -104,7 +161,8 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
     uint32_t n_batch;           /* tokens a run at most; 0: 512 */
-    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
+    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0), F32 or, where heads have
+                                 a multiple of 32 channels, Q8_0 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
     /* Saved plans, of clv_plan_json(), copied: a run whose graph one of
@@ -125,6 +183,12 @@ CLV_API uint32_t clv_session_position(const clv_session *session);
 /* Forgets all tokens from position on. */
 CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
+/* Forgets all tokens but those at the beginning that ids begin with too, and
+ * always ids[n - 1]: *n_kept, less than n, stay in the cache, and ids from
+ * there on are to be evaluated. So a conversation or a text with the same
+ * beginning as the one before costs its new tokens only. n: at least 1. */
+CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
+                                     uint32_t n, uint32_t *n_kept);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
  * more a prefill of up to n_batch. Where a device has static shapes that is a
  * graph of n rows, or of a few more if it should take less time; else one for
@@ -173,29 +237,95 @@ CLV_API void clv_session_cancel(clv_session *session);
 /* ------------------------------------------------------------------------ */
 /* Sampling                                                                 */
 
-/* Applied in this order: repetition penalty, top-k, top-p, min-p, temperature,
- * draw. llama.cpp's defaults come from clv_sampler_defaults(). */
+/*
+ * A chain of samplers with llama.cpp's names and defaults. Each takes the
+ * tokens that the ones before it have left:
+ *
+ *   penalties    makes tokens of the history less likely
+ *   dry          makes a token less likely that would go on with a sequence
+ *                which the history has had before
+ *   top_n_sigma  drops logits under the highest one less n standard deviations
+ *   top_k        keeps the k most likely tokens
+ *   typ_p        keeps those whose information is nearest to the entropy, as
+ *                many as make up a probability
+ *   top_p        keeps the most likely ones that make up a probability
+ *   min_p        drops those less likely than a part of the most likely one
+ *   xtc          at times drops all likely tokens but the least of them
+ *   temperature  fixed, or by the entropy of what is left (dynamic)
+ *
+ * That is the default order. A token is drawn from what is left at the end.
+ */
+typedef struct clv_logit_bias {
+    int32_t id;
+    float bias; /* added to the logit; -INFINITY: never drawn */
+} clv_logit_bias;
+
 typedef struct clv_sampler_params {
     float temperature;    /* <= 0: the most likely token, first of equals */
     uint32_t top_k;       /* 0: all */
     float top_p;          /* 1: all; in 0..1 */
     float min_p;          /* 0: none; in 0..1 */
-    float repeat_penalty; /* 1: none; > 0 */
-    uint32_t repeat_last; /* tokens looked back on */
+    float repeat_penalty; /* 1: none; > 0. Divides logits, or multiplies them */
+    uint32_t repeat_last; /* tokens looked back on, by the next two as well */
     uint64_t seed;
+    /* All fields from here on: 0 or NULL turns it off. */
+    float frequency_penalty; /* subtracted for each time a token occurred */
+    float presence_penalty;  /* subtracted if a token occurred at all */
+    /* DRY: multiplier * base^(length - allowed), of a repeated sequence that is
+     * at least `allowed` tokens long, is subtracted. Sequences end at texts
+     * that are breakers. */
+    float dry_multiplier, dry_base;
+    uint32_t dry_allowed_length;
+    uint32_t dry_last; /* tokens looked back on */
+    const char *const *dry_breakers;
+    uint32_t n_dry_breakers;
+    float top_n_sigma;
+    float typical_p;                      /* in 0..1, 1: all */
+    float xtc_probability, xtc_threshold; /* in 0..1 */
+    float dynatemp_range;    /* temperature - range .. temperature + range */
+    float dynatemp_exponent; /* of the entropy's part of the highest possible */
+    /* 1 or 2: Mirostat, which keeps the surprise of the text near tau, at the
+     * learning rate eta; in place of the chain, behind the temperature. */
+    uint32_t mirostat;
+    float mirostat_tau, mirostat_eta;
+    const char *chain; /* names with ';' between them; NULL: the default */
+    const clv_logit_bias *bias; /* first of all */
+    uint32_t n_bias;
+    const char *grammar; /* GBNF: only texts that match it; docs/grammar.md */
+    const clv_tokenizer *tokenizer; /* for breakers and grammar; must outlive
+                                       the sampler */
 } clv_sampler_params;
 
-/* 0.8, 40, 0.95, 0.05, 1.0, 64, seed 0. */
+/* 0.8, 40, 0.95, 0.05, 1.0, 64, seed 0; dry_base 1.75, dry_allowed_length 2,
+ * dry_last 4096, the breakers "\n", ":", "\"", "*"; typical_p 1;
+ * xtc_threshold 0.1; dynatemp_exponent 1; mirostat_tau 5, mirostat_eta 0.1. */
 CLV_API clv_sampler_params clv_sampler_defaults(void);
+/* params and what it points to, but the tokenizer, is copied. CLV_ERR_INVALID,
+ * with rule and place, if the grammar is none. */
 CLV_API clv_status clv_sampler_create(const clv_sampler_params *params,
                                       uint32_t n_vocab, clv_sampler **out);
 CLV_API void clv_sampler_destroy(clv_sampler *sampler);
-/* Draws from n_vocab logits; CLV_ERR_INVALID if none is finite. The choice is
- * not yet part of the history. */
+/* Draws from n_vocab logits; CLV_ERR_INVALID if none is finite, or none of
+ * those tokens goes on with what the grammar accepts. The choice is not yet
+ * part of the history. */
 CLV_API clv_status clv_sampler_sample(clv_sampler *sampler, const float *logits,
                                       int32_t *id);
-/* Adds a token to the history the repetition penalty looks at. */
+/* Adds a token to the history; the grammar goes on behind it. */
 CLV_API void clv_sampler_accept(clv_sampler *sampler, int32_t id);
+/* Adds n tokens to the history that the grammar does not see: a prompt. */
+CLV_API void clv_sampler_prime(clv_sampler *sampler, const int32_t *ids,
+                               uint64_t n);
+/* Begins a new text: the grammar starts again, and Mirostat; the history is
+ * kept. clv_generate() does so. */
+CLV_API void clv_sampler_restart(clv_sampler *sampler);
+/* The same, and empties the history. */
+CLV_API void clv_sampler_reset(clv_sampler *sampler);
+
+/* GBNF for the texts that are JSON as a JSON schema wants it, the caller's,
+ * freed with clv_string_free(). CLV_ERR_UNSUPPORTED, with its place, for a
+ * keyword that is not in the subset of docs/grammar.md. */
+CLV_API clv_status clv_json_schema_grammar(const char *schema, uint64_t length,
+                                           char **grammar);
 
 /* ------------------------------------------------------------------------ */
 /* Generation                                                               */
@@ -211,11 +341,16 @@ typedef struct clv_generate_params {
     const int32_t *prompt; /* n_prompt ids, at least 1 */
     uint32_t n_prompt;
     int32_t n_predict;     /* tokens; -1: until the end or a full context */
-    bool ignore_end;       /* go on past end tokens */
+    bool ignore_end;       /* go on past end tokens, unless a grammar ends */
     clv_token_fn on_token; /* may be NULL */
     void *on_token_ctx;
     clv_progress_fn progress; /* of the prompt; may be NULL */
     void *progress_ctx;
+    /* A full context is no end: its first n_keep tokens (at most the prompt)
+     * and the later half of the others are evaluated again, at their new
+     * positions, and the text goes on. */
+    bool shift;
+    uint32_t n_keep;
 } clv_generate_params;
 
 typedef enum clv_stop {
@@ -242,13 +377,54 @@ CLV_API clv_status clv_generate(clv_session *session, clv_sampler *sampler,
 /* ------------------------------------------------------------------------ */
 /* Files                                                                    */
 
-/* Rewrites a GGUF file with its matrices in dtype (F32, F16, BF16, Q8_0, Q4_0);
- * vectors stay F32, and matrices whose rows are not whole blocks become F16. In
- * a Q4_0 file the output matrix, or the embedding that stands for it, is Q8_0.
+/* What clv_quantize() makes: a mix of types as llama.cpp has it ("Q4_K_M"), or
+ * integers with scales beside them ("w8a8"), docs/quantize.md. */
+typedef struct clv_quantize_type {
+    const char *name, *summary;
+    bool calibrated; /* needs ranges */
+} clv_quantize_type;
+/* False after the last. */
+CLV_API bool clv_quantize_type_at(uint32_t i, clv_quantize_type *out);
+/* By name, in any case; that of an element type means its usual mix. */
+CLV_API clv_status clv_quantize_type_find(const char *name,
+                                          clv_quantize_type *out);
+
+/* The largest magnitudes of what each weight is multiplied with. */
+typedef struct clv_ranges clv_ranges;
+CLV_API void clv_ranges_destroy(clv_ranges *ranges);
+/* By running a model over the n ids of a text, in windows that do not see each
+ * other, on the devices of its context. *out: the caller's. */
+CLV_API clv_status clv_calibrate(clv_model *model, const int32_t *ids,
+                                 uint64_t n, clv_progress_fn progress,
+                                 void *progress_ctx, clv_ranges **out);
+
+typedef struct clv_quantized_tensor {
+    const char *name;  /* valid during the call */
+    uint32_t from, to; /* clv_dtype */
+    uint32_t quant;    /* clv_quant, of integers */
+    uint32_t group;    /* of CLV_QUANT_PER_GROUP */
+    uint64_t rows, columns;
+    uint64_t size;     /* bytes, scales included */
+    double error;      /* root of the mean square, relative to the values' */
+    float input_scale; /* 0: activations are not rounded */
+} clv_quantized_tensor;
+
+typedef struct clv_quantize_params {
+    const char *type;         /* of clv_quantize_type */
+    uint32_t n_threads;       /* 0: all processors; the file is the same */
+    const clv_ranges *ranges; /* for types that are calibrated */
+    clv_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
+    void (*on_tensor)(void *ctx, const clv_quantized_tensor *t); /* or NULL */
+    void *on_tensor_ctx;
+} clv_quantize_params;
+
+/* Rewrites a GGUF file in another type. Vectors, norms and routers stay F32;
+ * where rows are not whole blocks another type is taken, which on_tensor tells.
  * Complete or not at all. */
-CLV_API clv_status clv_quantize(const char *in, const char *out, uint32_t dtype,
-                                clv_progress_fn progress, void *progress_ctx);
-/* A Hugging Face directory to GGUF; dtype F32, F16, BF16, Q8_0, Q4_0, or NONE
+CLV_API clv_status clv_quantize(const char *in, const char *out,
+                                const clv_quantize_params *params);
+/* A Hugging Face directory to GGUF; dtype a float or block type, or NONE
  * to keep the file's. */
 CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
                                clv_progress_fn progress, void *progress_ctx);

@@ -151,11 +151,29 @@ enum {
 #define CLV_MAX_SYMBOLS 8
 
 /*
- * Element types. Block types (Q8_0, Q4_0) group 32 elements along the last
- * dimension, as GGUF stores them:
- *   Q8_0  f16 scale d, int8 q[32]        34 bytes   x[i] = d * q[i]
- *   Q4_0  f16 scale d, 4-bit pairs [16]  18 bytes   x[i] = d * (nibble - 8);
- *         byte j holds element j in its low and j + 16 in its high nibble
+ * Element types. Block types group elements along the last dimension, as GGUF
+ * stores them. Blocks of 32, d and m f16:
+ *   Q8_0    d, int8 q[32]                34 bytes   x[i] = d * q[i]
+ *   Q4_0    d, 4-bit pairs [16]          18 bytes   x[i] = d * (nibble - 8);
+ *           byte j holds element j in its low and j + 16 in its high nibble
+ *   Q4_1    d, m, nibbles as in Q4_0     20 bytes   x[i] = d * nibble + m
+ *   Q5_0    d, bits [4], nibbles         22 bytes   x[i] = d * (q - 16);
+ *           q = nibble + 16 * bit i, of little-endian bits
+ *   Q5_1    d, m, bits [4], nibbles      24 bytes   x[i] = d * q + m
+ *   IQ4_NL  d, nibbles                   18 bytes   x[i] = d * table[nibble],
+ *           a table of 16 values (clv_iq4_value() in plugin_block.h)
+ * Blocks of 256, with an integer scale s and minimum t for each 16 or 32:
+ *   Q2_K    s and t in nibbles [16], 2-bit q [64], d, m       84 bytes
+ *   Q3_K    third bits [32], 2-bit q [64], 6-bit s [12], d   110 bytes
+ *   Q4_K    d, m, 6-bit s and t [12], nibbles [128]          144 bytes
+ *   Q5_K    d, m, 6-bit s and t [12], fifth bits [32],
+ *           nibbles [128]                                    176 bytes
+ *   Q6_K    nibbles [128], upper bits [64], int8 s[16], d    210 bytes
+ *   IQ4_XS  d, upper bits of s [2], nibbles of s [4],
+ *           nibbles [128]                                    136 bytes
+ * Q2_K, Q4_K and Q5_K: x[i] = d * s * q[i] - m * t. Q3_K, Q6_K: x[i] = d * s *
+ * (q[i] - 4 or 32). IQ4_XS: x[i] = d * s * table[q[i]]. s of Q3_K and IQ4_XS is
+ * stored 32 too large. The order of bits: plugin_superblock.h.
  */
 typedef enum clv_dtype {
     CLV_DTYPE_NONE = 0,
@@ -167,6 +185,16 @@ typedef enum clv_dtype {
     CLV_DTYPE_I4 = 6, /* two a byte, low nibble first, two's complement */
     CLV_DTYPE_Q8_0 = 7,
     CLV_DTYPE_Q4_0 = 8,
+    CLV_DTYPE_Q4_1 = 9,
+    CLV_DTYPE_Q5_0 = 10,
+    CLV_DTYPE_Q5_1 = 11,
+    CLV_DTYPE_Q2_K = 12,
+    CLV_DTYPE_Q3_K = 13,
+    CLV_DTYPE_Q4_K = 14,
+    CLV_DTYPE_Q5_K = 15,
+    CLV_DTYPE_Q6_K = 16,
+    CLV_DTYPE_IQ4_NL = 17,
+    CLV_DTYPE_IQ4_XS = 18,
     CLV_DTYPE_COUNT
 } clv_dtype;
 
@@ -276,8 +304,19 @@ typedef struct clv_tensor_desc {
  *               GELU is the tanh form
  *   GLU         gate [n,C], up [n,C]                [n,C]        glu
  *               activation(gate) * up
+ *   SIGMOID     x                                   as x         -
+ *               1 / (1 + exp(-x))
+ *   SCALE       x                                   as x         scale
+ *               factor * x
+ *   SOFTCAP     x                                   as x         softcap
+ *               cap * tanh(x / cap); cap 0: x
+ *   ROUND       x                                   as x         round
+ *               scale * k, k the whole number in -127..127 that is nearest to
+ *               x / scale, of two the even one; scale 0: x
  *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
  *               x / sqrt(mean(x^2) + eps) * weight
+ *   HEAD_NORM   x [n,H*D], weight [D]               [n,H*D]      norm
+ *               RMS_NORM of every head of D channels, with one weight for all
  *   LAYER_NORM  x [n,C], weight [C], bias [C] or    [n,C]        norm
  *               none
  *   ROPE        x [n,H*D], pos i32 [n], inv_freq    as x         rope
@@ -286,11 +325,18 @@ typedef struct clv_tensor_desc {
  *               Frequency scaling (linear, llama3, yarn) is the caller's, in
  *               inv_freq
  *   SOFTMAX     x [n,C]                             [n,C]        -
+ *   SPARSE_MIXER                                    [n,E]        mixer
+ *               x [n,E]: scores of the two experts that SparseMixer chooses,
+ *               0 for the others. t: the largest of a row, of equal ones the
+ *               first. Its score is 1 / the sum of exp(x - t) over all x with
+ *               t - x <= 2 * jitter * max(|x|, t). The second expert's is the
+ *               same without the first in the row; of one column there is no
+ *               second. A row with NaN or infinity gives NaN
  *   ATTENTION   q [n,H*D], k [R,G*D], v [R,G*D],    [n,H*D]      attention
  *               pos i32 [n]: causal; query i sees cache rows j with
  *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
  *               H is a multiple of G. A query that sees nothing gives zeros.
- *               k and v: f32 or f16
+ *               k and v: f32, f16, or q8_0 where D is a multiple of 32
  *   CONVERT     x                                   as x, other  -
  *               dtype or strides
  *   TOP_K       x [n,E]                             [n,K] i32    -
@@ -323,6 +369,12 @@ typedef enum clv_op {
     CLV_OP_CONVERT = 14,
     CLV_OP_TOP_K = 15,
     CLV_OP_MATMUL_EXPERTS = 16,
+    CLV_OP_SIGMOID = 17,
+    CLV_OP_SCALE = 18,
+    CLV_OP_SOFTCAP = 19,
+    CLV_OP_HEAD_NORM = 20,
+    CLV_OP_SPARSE_MIXER = 21,
+    CLV_OP_ROUND = 22,
     CLV_OP_COUNT
 } clv_op;
 
@@ -339,7 +391,20 @@ typedef enum clv_rope_mode {
 typedef union clv_op_attr {
     struct {
         float eps;
+        uint32_t head_dim; /* D, of HEAD_NORM */
     } norm;
+    struct {
+        float factor;
+    } scale;
+    struct {
+        float cap;
+    } softcap;
+    struct {
+        float scale;
+    } round;
+    struct {
+        float jitter;
+    } mixer;
     struct {
         uint32_t activation;
     } glu; /* clv_activation */
@@ -513,8 +578,11 @@ typedef struct clv_device_info {
 enum {
     CLV_MEM_DEVICE_LOCAL = 1u << 0,
     CLV_MEM_HOST_VISIBLE = 1u << 1,
-    CLV_MEM_COHERENT = 1u << 2, /* no flush or invalidate needed */
-    CLV_MEM_CACHED = 1u << 3,   /* host reads are fast */
+    CLV_MEM_COHERENT = 1u << 2,         /* no flush or invalidate needed */
+    CLV_MEM_CACHED = 1u << 3,           /* host reads are fast */
+    CLV_MEM_IMPORTS_WRITABLE = 1u << 4, /* imports only with both accesses:
+                                           memory that the host cannot write is
+                                           copied */
 };
 
 /* External handles; also the bits of import masks. */
@@ -866,8 +934,9 @@ typedef struct clv_plugin_api {
     clv_status (*buffer_alloc)(clv_plugin_device *dev, uint32_t mem_type,
                                uint64_t size, clv_plugin_buffer **out);
     /* [any] (optional: import_handles are zero) A pointer, offset or size that
-     * is no multiple of import_align answers CLV_ERR_INVALID, a handle type
-     * that import_handles lacks CLV_ERR_UNSUPPORTED. */
+     * is no multiple of import_align answers CLV_ERR_INVALID; a handle type
+     * that import_handles lacks, or an access that the type does not take,
+     * CLV_ERR_UNSUPPORTED. */
     clv_status (*buffer_import)(clv_plugin_device *dev, uint32_t mem_type,
                                 const clv_import *import,
                                 clv_plugin_buffer **out);

@@ -12,67 +12,13 @@
 #define CLEAVE_PLUGIN_FORMAT_H_
 
 #include <cleave/plugin.h>
+#include <cleave/plugin_superblock.h>
 
 #include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ------------------------------------------------------------------------ */
-/* Scalars, without branches, so that loops over them are vectorised         */
-
-static inline uint32_t clv_float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float clv_bits_float(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline float clv_f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t u = h & 0x7fff;
-    uint32_t normal = (u << 13) + (112u << 23);
-    uint32_t special = (u << 13) | 0x7f800000;
-    uint32_t small = clv_float_bits((float)(int32_t)u * 0x1p-24f);
-    uint32_t bits = u < 0x400 ? small : u < 0x7c00 ? normal : special;
-    return clv_bits_float(sign | bits);
-}
-
-/* Rounds to nearest even; what is too large becomes infinite. */
-static inline uint16_t clv_f32_to_f16(float x)
-{
-    uint32_t u = clv_float_bits(x) & 0x7fffffff;
-    uint32_t sign = clv_float_bits(x) >> 16 & 0x8000;
-    uint32_t normal = (u + 0xfff + (u >> 13 & 1) - (112u << 23)) >> 13;
-    /* 0.5 has the ulp of an f16 subnormal: the addition rounds. */
-    uint32_t small = clv_float_bits(clv_bits_float(u) + 0.5f) - 0x3f000000;
-    uint32_t special = u > 0x7f800000 ? 0x7e00 | (u >> 13 & 0x3ff) : 0x7c00;
-    uint32_t h = u < 0x38800000 ? small : normal;
-    return (uint16_t)(sign | (u >= 0x47800000 ? special : h));
-}
-
-static inline float clv_bf16_to_f32(uint16_t h)
-{
-    return clv_bits_float((uint32_t)h << 16);
-}
-
-/* Rounds to nearest even. */
-static inline uint16_t clv_f32_to_bf16(float x)
-{
-    uint32_t u = clv_float_bits(x);
-    uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    uint32_t nan = u >> 16 | 0x40;
-    return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-}
 
 /* ------------------------------------------------------------------------ */
 /* Conversion of n elements, whole blocks, from and to f32                   */
@@ -133,103 +79,6 @@ static inline void clv_decode_i4(const void *src, float *dst, int64_t n)
     }
 }
 
-/* The bits of the largest magnitude; NaN is passed over. */
-static inline uint32_t clv_largest_bits(const float *x, int n)
-{
-    uint32_t largest = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = clv_float_bits(x[i]) & 0x7fffffff;
-        bits = bits > 0x7f800000 ? 0 : bits;
-        largest = bits > largest ? bits : largest;
-    }
-    return largest;
-}
-
-/* What values are multiplied by, for a block's scale. 0 for a scale without a
- * finite inverse: as f16 it is 0 too. */
-static inline float clv_inverse_scale(float scale)
-{
-    float inverse = scale != 0 ? 1.0f / scale : 0;
-    return (clv_float_bits(inverse) & 0x7fffffff) < 0x7f800000 ? inverse : 0;
-}
-
-/* The nearest integer within +-limit, halves away from zero; 0 for NaN. */
-static inline int32_t clv_round_within(float x, float limit)
-{
-    /* With 0.5 itself the float below a half would round up. */
-    const float half = x < 0 ? -0x1.fffffep-2f : 0x1.fffffep-2f;
-    x = x < -limit ? -limit : x > limit ? limit : x;
-    return (int32_t)(x == x ? x + half : 0);
-}
-
-typedef struct clv_block_q8_0 {
-    uint16_t d; /* f16 */
-    int8_t q[32];
-} clv_block_q8_0;
-
-static inline void clv_decode_q8_0(const void *src, float *dst, int64_t n)
-{
-    const clv_block_q8_0 *b = (const clv_block_q8_0 *)src;
-    for (int64_t i = 0; i < n / 32; i++, b++, dst += 32) {
-        float d = clv_f16_to_f32(b->d);
-        for (int j = 0; j < 32; j++)
-            dst[j] = d * (float)b->q[j];
-    }
-}
-
-static inline void clv_encode_q8_0(const float *src, void *dst, int64_t n)
-{
-    clv_block_q8_0 *b = (clv_block_q8_0 *)dst;
-    for (int64_t i = 0; i < n / 32; i++, b++, src += 32) {
-        float d = clv_bits_float(clv_largest_bits(src, 32)) / 127.0f;
-        float inverse = clv_inverse_scale(d);
-        b->d = clv_f32_to_f16(d);
-        for (int j = 0; j < 32; j++)
-            b->q[j] = (int8_t)clv_round_within(src[j] * inverse, 127);
-    }
-}
-
-typedef struct clv_block_q4_0 {
-    uint16_t d;    /* f16 */
-    uint8_t q[16]; /* elements j and j + 16, each 8 too large */
-} clv_block_q4_0;
-
-static inline void clv_decode_q4_0(const void *src, float *dst, int64_t n)
-{
-    const clv_block_q4_0 *b = (const clv_block_q4_0 *)src;
-    for (int64_t i = 0; i < n / 32; i++, b++, dst += 32) {
-        float d = clv_f16_to_f32(b->d);
-        for (int j = 0; j < 16; j++) {
-            dst[j] = d * (float)((b->q[j] & 15) - 8);
-            dst[j + 16] = d * (float)((b->q[j] >> 4) - 8);
-        }
-    }
-}
-
-/* The first value of largest magnitude becomes -8, the end of the range that
- * has one step more. */
-static inline void clv_encode_q4_0(const float *src, void *dst, int64_t n)
-{
-    clv_block_q4_0 *b = (clv_block_q4_0 *)dst;
-    for (int64_t i = 0; i < n / 32; i++, b++, src += 32) {
-        uint32_t largest = clv_largest_bits(src, 32);
-        float extreme = 0;
-        for (int j = 31; j >= 0; j--)
-            if ((clv_float_bits(src[j]) & 0x7fffffff) == largest && largest)
-                extreme = src[j];
-        float d = extreme / -8.0f, inverse = clv_inverse_scale(d);
-        b->d = clv_f32_to_f16(d);
-        for (int j = 0; j < 16; j++) {
-            float x = src[j] * inverse, y = src[j + 16] * inverse;
-            int32_t low = (int32_t)((x == x ? x : 0) + 8.5f);
-            int32_t high = (int32_t)((y == y ? y : 0) + 8.5f);
-            low = low < 15 ? low : 15;
-            high = high < 15 ? high : 15;
-            b->q[j] = (uint8_t)(low | high << 4);
-        }
-    }
-}
-
 /* ------------------------------------------------------------------------ */
 /* The table                                                                 */
 
@@ -255,7 +104,7 @@ typedef struct clv_format {
                        it; 0: no scale inside */
     /* Where in a block its f16 scale and its f16 minimum lie; negative: it has
      * none. In blocks of sub-blocks these are the factors of the sub-blocks'
-     * own scales and minimums. */
+     * own scales and minimums, which are subtracted there. */
     int32_t scale_at, minimum_at;
     /* The largest magnitude that encode() takes, and that a block with an f16
      * scale holds. */
@@ -298,6 +147,26 @@ static inline const clv_format *clv_format_of(uint32_t dtype)
         /* A whole step of 8 at the short end of the range. */
         {"q4_0", CLV_FORMAT_BLOCK, 4, 32, 18, 2, 32, 0, -1, 65504.0f * 8,
          1.01f / 8, 2, 2, "Q4_0", NULL, clv_decode_q4_0, clv_encode_q4_0},
+        {"q4_1", CLV_FORMAT_BLOCK, 4, 32, 20, 2, 32, 0, 2, 65504.0f, 0,
+         3, 3, "Q4_1", NULL, clv_decode_q4_1, NULL},
+        {"q5_0", CLV_FORMAT_BLOCK, 5, 32, 22, 2, 32, 0, -1, 65504.0f * 16, 0,
+         6, 8, "Q5_0", NULL, clv_decode_q5_0, NULL},
+        {"q5_1", CLV_FORMAT_BLOCK, 5, 32, 24, 2, 32, 0, 2, 65504.0f, 0,
+         7, 9, "Q5_1", NULL, clv_decode_q5_1, NULL},
+        {"q2_k", CLV_FORMAT_BLOCK, 2, 256, 84, 2, 16, 80, 82, 65504.0f * 15, 0,
+         10, 10, "Q2_K", NULL, clv_decode_q2_k, NULL},
+        {"q3_k", CLV_FORMAT_BLOCK, 3, 256, 110, 2, 16, 108, -1,
+         65504.0f * 128, 0, 11, 12, "Q3_K", NULL, clv_decode_q3_k, NULL},
+        {"q4_k", CLV_FORMAT_BLOCK, 4, 256, 144, 2, 32, 0, 2, 65504.0f * 63, 0,
+         12, 15, "Q4_K", NULL, clv_decode_q4_k, NULL},
+        {"q5_k", CLV_FORMAT_BLOCK, 5, 256, 176, 2, 32, 0, 2, 65504.0f * 63, 0,
+         13, 17, "Q5_K", NULL, clv_decode_q5_k, NULL},
+        {"q6_k", CLV_FORMAT_BLOCK, 6, 256, 210, 2, 16, 208, -1,
+         65504.0f * 4096, 0, 14, 18, "Q6_K", NULL, clv_decode_q6_k, NULL},
+        {"iq4_nl", CLV_FORMAT_BLOCK, 4, 32, 18, 2, 32, 0, -1, 65504.0f * 127,
+         0, 20, 25, "IQ4_NL", NULL, clv_decode_iq4_nl, NULL},
+        {"iq4_xs", CLV_FORMAT_BLOCK, 4, 256, 136, 2, 32, 0, -1,
+         65504.0f * 4064, 0, 23, 30, "IQ4_XS", NULL, clv_decode_iq4_xs, NULL},
     };
     /* clang-format on */
     return dtype < CLV_DTYPE_COUNT && formats[dtype].name ? &formats[dtype]

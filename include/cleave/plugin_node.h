@@ -415,7 +415,8 @@ static inline void clv_node_caps(const clv_checked_node *n, clv_op_caps *caps)
     if (op_class == CLV_CLASS_ATTENTION) /* whole groups */
         caps->split_granularity[CLV_CUT_HEADS] = a->dims[1] / b->dims[1];
     if (clv_op_is_elementwise(n->node.op) || op_class == CLV_CLASS_NORM ||
-        op_class == CLV_CLASS_SOFTMAX || op_class == CLV_CLASS_ROPE)
+        op_class == CLV_CLASS_HEAD_NORM || op_class == CLV_CLASS_SOFTMAX ||
+        op_class == CLV_CLASS_ROPE)
         caps->alias_inputs = 1;
     if (op_class == CLV_CLASS_GATED ||
         (op_class == CLV_CLASS_BINARY && clv_same_shape(a, b)))

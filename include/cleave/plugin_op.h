@@ -34,6 +34,7 @@ typedef enum clv_op_class {
     CLV_CLASS_BINARY,    /* elementwise: a, and b of its shape or one row */
     CLV_CLASS_GATED,     /* elementwise: gate and up of one shape */
     CLV_CLASS_NORM,      /* rows x, weight, bias or none */
+    CLV_CLASS_HEAD_NORM, /* heads x, weight of a head */
     CLV_CLASS_SOFTMAX,   /* rows x */
     CLV_CLASS_SELECT,    /* rows x to indices */
     CLV_CLASS_ROPE,      /* x, positions, frequencies */
@@ -295,7 +296,7 @@ static inline const char *clv_shape_text(const clv_tensor_desc *desc,
 }
 
 /* "f32, f16 or bf16" */
-#define CLV_DTYPES_TEXT 160
+#define CLV_DTYPES_TEXT 320
 static inline const char *clv_dtypes_text(uint32_t set,
                                           char text[CLV_DTYPES_TEXT])
 {
@@ -520,6 +521,17 @@ static inline int clv_infer_norm(clv_op_shape *s)
            clv_op_need_vector(s, 2, 0, 1);
 }
 
+static inline int clv_infer_head_norm(clv_op_shape *s)
+{
+    const uint32_t head_dim = s->attr->norm.head_dim;
+    const clv_tensor_desc *w = s->in[1];
+    if (!clv_infer_rows(s) || !clv_op_need_heads(s, 0, head_dim))
+        return 0;
+    return (clv_dtype_in(w->dtype, CLV_DTYPES_FLOAT) && w->rank == 1 &&
+            !w->symbols[0] && w->dims[0] == head_dim) ||
+           clv_op_must_be(s, 1, "a float vector as long as a head");
+}
+
 static inline int clv_infer_rope(clv_op_shape *s)
 {
     const uint32_t head_dim = s->attr->rope.head_dim;
@@ -536,11 +548,17 @@ static inline int clv_infer_rope(clv_op_shape *s)
 static inline int clv_op_need_cache(clv_op_shape *s, uint32_t i)
 {
     const clv_tensor_desc *x = s->in[i];
-    if ((x->dtype != CLV_DTYPE_F32 && x->dtype != CLV_DTYPE_F16) ||
+    const uint32_t head_dim = s->attr->attention.head_dim;
+    if ((x->dtype != CLV_DTYPE_F32 && x->dtype != CLV_DTYPE_F16 &&
+         x->dtype != CLV_DTYPE_Q8_0) ||
         x->rank != 2 || x->symbols[1])
         return clv_op_must_be(
-            s, i, "an f32 or f16 matrix with a fixed number of columns");
-    return clv_op_need_heads(s, i, s->attr->attention.head_dim);
+            s, i, "an f32, f16 or q8_0 matrix with a fixed number of columns");
+    const uint32_t block = clv_format_of(x->dtype)->elements;
+    if (head_dim % block)
+        return clv_op_wrong(s, "heads of %u columns are not whole blocks of %u",
+                            head_dim, block);
+    return clv_op_need_heads(s, i, head_dim);
 }
 
 static inline int clv_infer_attention(clv_op_shape *s)
@@ -647,6 +665,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
     {name, (uint32_t)offsetof(clv_op_attr, member), CLV_ATTR_ENUM, choices}
 #define CLV_NO_OUTPUT_ {NULL, CLV_CUT_NONE, CLV_CUT_NONE, 0, 0}
 #define CLV_NO_ATTR_ {{NULL, 0, 0, NULL}}
+#define CLV_ONE_(...) {__VA_ARGS__}
 #define CLV_UNARY_(name, op, work, fields)                                     \
     {name, CLV_OP_##op, CLV_CLASS_UNARY, 1, 1, work, clv_infer_unary,          \
      {CLV_O_("x", SEQUENCE, ROWS)}, CLV_O_("y", SEQUENCE, ROWS), fields}
@@ -721,6 +740,23 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
           CLV_O_("ids", SEQUENCE, NONE), CLV_O_("scores", SEQUENCE, NONE)},
          CLV_O_("y", SEQUENCE, NONE),
          {CLV_A_("normalised", experts.normalised, BOOL)}},
+        CLV_UNARY_("sigmoid", SIGMOID, 8, CLV_NO_ATTR_),
+        CLV_UNARY_("scale", SCALE, 1,
+                   CLV_ONE_(CLV_A_("factor", scale.factor, F32))),
+        CLV_UNARY_("softcap", SOFTCAP, 8,
+                   CLV_ONE_(CLV_A_("cap", softcap.cap, F32_POS))),
+        {"head_norm", CLV_OP_HEAD_NORM, CLV_CLASS_HEAD_NORM, 2, 2, 4,
+         clv_infer_head_norm,
+         {CLV_O_("x", SEQUENCE, HEADS), CLV_O_("weight", NONE, NONE)},
+         CLV_O_("y", SEQUENCE, HEADS),
+         {CLV_A_("eps", norm.eps, F32_POS),
+          CLV_A_("head_dim", norm.head_dim, HEAD_DIM)}},
+        {"sparse_mixer", CLV_OP_SPARSE_MIXER, CLV_CLASS_SOFTMAX, 1, 1, 8,
+         clv_infer_rows, {CLV_O_("x", SEQUENCE, NONE)},
+         CLV_O_("y", SEQUENCE, NONE),
+         {CLV_A_("jitter", mixer.jitter, F32_POS)}},
+        CLV_UNARY_("round", ROUND, 4,
+                   CLV_ONE_(CLV_A_("scale", round.scale, F32_POS))),
     };
 #undef CLV_UNARY_
 #undef CLV_BINARY_
@@ -731,6 +767,7 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
 #undef CLV_E_
 #undef CLV_NO_OUTPUT_
 #undef CLV_NO_ATTR_
+#undef CLV_ONE_
     /* clang-format on */
     return op - 1 < sizeof ops / sizeof *ops ? &ops[op - 1] : NULL;
 }

@@ -223,6 +223,15 @@ static void run_refused(kit *k, const void *arg)
     }
 }
 
+static void close_pages(uint8_t *memory, uint64_t size, int fd, uint8_t *data,
+                        uint8_t *back)
+{
+    munmap(memory, size);
+    close(fd);
+    free(data);
+    free(back);
+}
+
 /* A model file mapped for reading: writing to it would crash. */
 static void run_read_only(kit *k, const void *arg)
 {
@@ -242,6 +251,13 @@ static void run_read_only(kit *k, const void *arg)
                   "a memory file cannot be written: %s", strerror(errno));
         uint8_t *memory = memory_pages(k, size, PROT_READ, fd);
         clv_import in = kit_host_import(memory, size, READ);
+        if (p->mem_types[t].flags & CLV_MEM_IMPORTS_WRITABLE) {
+            refuse_import(p, t, &in, CLV_ERR_UNSUPPORTED,
+                          "a read-only mapping, by a type that imports only "
+                          "what can be written");
+            close_pages(memory, size, fd, data, back);
+            continue;
+        }
         clv_plugin_buffer *buf = memory_must_import(
             p, t, &in, "a read-only mapping with CLV_ACCESS_READ");
         memory_read_back(p, t, buf, back, size);
@@ -268,10 +284,7 @@ static void run_read_only(kit *k, const void *arg)
         }
         p->api.buffer_free(buf);
         p->api.buffer_free(other);
-        free(data);
-        free(back);
-        munmap(memory, size);
-        close(fd);
+        close_pages(memory, size, fd, data, back);
     }
 }
 

@@ -36,6 +36,30 @@ static void list_rope(kit_list *list)
     }
 }
 
+static void list_head_norm(kit_list *list)
+{
+    static const struct {
+        int64_t n, heads, dim;
+    } shapes[] = {{1, 1, 1},    {1, 32, 128}, {70, 4, 128}, {5, 3, 80},
+                  {3, 16, 256}, {2, 7, 33},   {9, 2, 1024}};
+    kit_spec s = {.op = CLV_OP_HEAD_NORM,
+                  .dtype = CLV_DTYPE_F32,
+                  .n = 5,
+                  .heads = 3,
+                  .dim = 32};
+    kit_add_forms(list, &s);
+    kit_add_aliases(list, &s, 1);
+    KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
+    KIT_SERIES(list, "tails_in", &s, dim, kit_every, kit_n_every, 1);
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+        s.n = shapes[i].n;
+        s.heads = shapes[i].heads;
+        s.dim = shapes[i].dim;
+        s.form = i % 2 ? KIT_FORM_EXTREME : 0;
+        kit_add_spec(list, &s);
+    }
+}
+
 static const kit_spec attention_specs[] = {
     {.n = 1, .out = 1, .heads = 1, .groups = 1, .dim = 1},
     {.n = 1, .out = 64, .heads = 8, .groups = 2, .dim = 64, .first = 50},
@@ -92,6 +116,8 @@ static void list_attention_models(kit_list *list, kit_spec s)
 {
     for (uint32_t i = 0; i < kit_n_attention_shapes; i++) {
         const kit_attention_shape *shape = &kit_attention_shapes[i];
+        if (shape->head_dim % kit_spec_unit(&s))
+            continue;
         s.heads = shape->heads;
         s.groups = shape->groups;
         s.dim = shape->head_dim;
@@ -108,7 +134,8 @@ static void list_attention_models(kit_list *list, kit_spec s)
 
 static void list_attention(kit_list *list)
 {
-    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                      CLV_DTYPE_Q8_0};
     for (uint32_t d = 0; d < KIT_COUNT(caches); d++) {
         kit_spec s = {.op = CLV_OP_ATTENTION,
                       .dtype = caches[d],
@@ -128,11 +155,17 @@ static void list_attention(kit_list *list)
         s.form = 0;
         s.softcap = 0;
         KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
-        KIT_SERIES(list, "tails_dim", &s, dim, kit_every, kit_n_every, 1);
+        const int64_t unit = kit_spec_unit(&s);
+        if (unit > 1)
+            KIT_SERIES(list, "blocks", &s, dim, kit_blocks, kit_n_blocks, unit);
+        else
+            KIT_SERIES(list, "tails_dim", &s, dim, kit_every, kit_n_every, 1);
         s.first = 0;
         s.n = 2;
         KIT_SERIES(list, "tails_cache", &s, out, kit_tails, kit_n_tails, 1);
         for (uint32_t i = 0; i < KIT_COUNT(attention_specs); i++) {
+            if (attention_specs[i].dim % unit)
+                continue;
             s = attention_specs[i];
             s.op = CLV_OP_ATTENTION;
             s.dtype = caches[d];
@@ -147,5 +180,6 @@ static void list_attention(kit_list *list)
 void kit_list_heads(kit_list *list)
 {
     list_rope(list);
+    list_head_norm(list);
     list_attention(list);
 }

@@ -50,7 +50,7 @@ static uint32_t axes_of(const kit_spec *spec, const clv_op_caps *caps,
     const int64_t unit = kit_spec_unit(spec);
     const uint32_t op_class = clv_op_class_of(spec->op);
     const bool rope = op_class == CLV_CLASS_ROPE;
-    const bool heads = rope || op_class == CLV_CLASS_ATTENTION;
+    const bool heads = kit_op_has_heads(spec->op);
     uint32_t n = 0;
     if (caps->answer != CLV_ANSWER_STATIC)
         out[n++] =

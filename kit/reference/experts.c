@@ -1,4 +1,4 @@
-/* The reference of TOP_K and MATMUL_EXPERTS. */
+/* The reference of TOP_K, MATMUL_EXPERTS and SPARSE_MIXER. */
 #include "rules.h"
 
 #include <math.h>
@@ -80,4 +80,40 @@ void kit_rule_experts(work *w)
         for (int64_t k = 0; k < used; k++)
             if (expert_of(w, i, k) >= 0)
                 add_expert(w, i, k);
+}
+
+/* The largest element of a row, of which `taken` does not count, gets its
+ * score. Returns its place; -1 if there is none. */
+static int64_t mix(const double *x, int64_t n, double jitter, int64_t taken,
+                   double *y)
+{
+    double sum = 0;
+    int64_t best = -1;
+    for (int64_t j = 0; j < n; j++)
+        if (j != taken && (best < 0 || x[j] > x[best]))
+            best = j;
+    for (int64_t j = 0; best >= 0 && j < n; j++) {
+        double size = fabs(x[j]) > x[best] ? fabs(x[j]) : x[best];
+        if (j != taken && x[best] - x[j] <= 2 * jitter * size)
+            sum += exp(x[j] - x[best]);
+    }
+    if (best >= 0)
+        y[best] = 1 / sum;
+    return best;
+}
+
+void kit_rule_sparse_mixer(work *w)
+{
+    const int64_t n = w->in[0].columns;
+    w->out = kit_rule_values(w->g, w->in[0].rows, n);
+    for (int64_t i = 0; i < w->out.rows; i++) {
+        const double *x = w->in[0].v + i * n;
+        double *y = w->out.v + i * n, nothing = 0;
+        for (int64_t j = 0; j < n; j++)
+            nothing += x[j] * 0;
+        const double jitter = w->node->attr.mixer.jitter;
+        mix(x, n, jitter, mix(x, n, jitter, -1, y), y);
+        for (int64_t j = 0; j < n; j++)
+            y[j] += nothing;
+    }
 }

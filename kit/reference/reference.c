@@ -201,6 +201,12 @@ static double gelu(double x)
            (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
+static double rounded(double x, double scale)
+{
+    const double k = rint(x / scale);
+    return scale == 0 ? x : scale * (k < -127 ? -127 : k > 127 ? 127 : k);
+}
+
 static double element(const clv_node *node, double a, double b)
 {
     switch (node->op) {
@@ -212,6 +218,16 @@ static double element(const clv_node *node, double a, double b)
         return silu(a);
     case CLV_OP_GELU:
         return gelu(a);
+    case CLV_OP_SIGMOID:
+        return 1 / (1 + exp(-a));
+    case CLV_OP_SCALE:
+        return node->attr.scale.factor * a;
+    case CLV_OP_ROUND:
+        return rounded(a, node->attr.round.scale);
+    case CLV_OP_SOFTCAP:
+        return node->attr.softcap.cap
+                   ? node->attr.softcap.cap * tanh(a / node->attr.softcap.cap)
+                   : a;
     }
     return (node->attr.glu.activation == CLV_ACT_SILU ? silu(a) : gelu(a)) * b;
 }
@@ -235,6 +251,10 @@ static void elementwise(work *w)
 static void softmax(work *w)
 {
     const kit_values *x = &w->in[0];
+    if (w->node->op == CLV_OP_SPARSE_MIXER) {
+        kit_rule_sparse_mixer(w);
+        return;
+    }
     w->out = kit_rule_values(w->g, x->rows, x->columns);
     for (int64_t i = 0; i < x->rows; i++) {
         const double *a = x->v + i * x->columns;
@@ -277,6 +297,21 @@ static void norm(work *w)
         kit_rule_squares(w);
     for (int64_t i = 0; i < w->out.rows; i++)
         norm_row(w, i);
+}
+
+static void head_norm(work *w)
+{
+    const kit_values *x = &w->in[0];
+    const int64_t d = w->node->attr.norm.head_dim;
+    w->out = kit_rule_values(w->g, x->rows, x->columns);
+    for (int64_t at = 0; at < x->rows * x->columns; at += d) {
+        double square = 0;
+        for (int64_t j = at; j < at + d; j++)
+            square += x->v[j] * x->v[j] / (double)d;
+        for (int64_t j = at; j < at + d; j++)
+            w->out.v[j] = x->v[j] / sqrt(square + w->node->attr.norm.eps) *
+                          w->in[1].v[j - at];
+    }
 }
 
 /* ------------------------------------------------------------------------ */
@@ -390,7 +425,7 @@ static void (*const rules[])(work *w) = {
     [CLV_CLASS_ROPE] = rope,           [CLV_CLASS_GET_ROWS] = get_rows,
     [CLV_CLASS_SET_ROWS] = set_rows,   [CLV_CLASS_CONVERT] = convert,
     [CLV_CLASS_MATMUL] = matmul,       [CLV_CLASS_EXPERTS] = kit_rule_experts,
-    [CLV_CLASS_ATTENTION] = attention,
+    [CLV_CLASS_ATTENTION] = attention, [CLV_CLASS_HEAD_NORM] = head_norm,
 };
 
 kit_values kit_reference(const kit_graph *g, uint32_t node)

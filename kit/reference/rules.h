@@ -18,3 +18,4 @@ void kit_rule_squares(work *w);
 
 void kit_rule_top_k(work *w); /* experts.c */
 void kit_rule_experts(work *w);
+void kit_rule_sparse_mixer(work *w);

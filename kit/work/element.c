@@ -1,6 +1,7 @@
 #include "element.h"
 #include "../plugin/child.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MAX_BLOCK 256 /* elements */
@@ -94,11 +95,28 @@ uint32_t kit_random_below(kit *k, uint32_t n)
     return (uint32_t)((random_bits(k) >> 32) * n >> 32);
 }
 
-/* An f16 below the inverse of the largest number that it is multiplied by. */
-static void random_factor(kit *k, const clv_format *f, uint8_t *data)
+/* The largest magnitude in a block. */
+static double block_top(const clv_format *f, const uint8_t *data)
 {
-    kit_encode(CLV_DTYPE_F16, data, 0,
-               (0.5 + 0.5 * kit_random_real(k)) / (f->largest / 65504));
+    float block[MAX_BLOCK], top = 0;
+    f->decode(data, block, f->elements);
+    for (uint32_t i = 0; i < f->elements; i++)
+        top = fmaxf(top, fabsf(block[i]));
+    return top;
+}
+
+/* Sets the f16 factors of a block so that its values are within 1. */
+static void random_factors(kit *k, const clv_format *f, uint8_t *data)
+{
+    const int32_t at[2] = {f->scale_at, f->minimum_at};
+    for (int i = 0; i < 2; i++)
+        if (at[i] >= 0)
+            kit_encode(CLV_DTYPE_F16, data + at[i], 0, 1);
+    const double top = fmax(block_top(f, data), 1);
+    for (int i = 0; i < 2; i++)
+        if (at[i] >= 0)
+            kit_encode(CLV_DTYPE_F16, data + at[i], 0,
+                       (0.5 + 0.5 * kit_random_real(k)) / top);
 }
 
 void kit_random_block(kit *k, uint32_t dtype, uint8_t *data)
@@ -115,8 +133,6 @@ void kit_random_block(kit *k, uint32_t dtype, uint8_t *data)
         if (data[i] == 0x80 && f->bits == 8)
             data[i] = 0x81; /* -128 does not occur */
     }
-    if (f->scale_at >= 0)
-        random_factor(k, f, data + f->scale_at);
-    if (f->minimum_at >= 0)
-        random_factor(k, f, data + f->minimum_at);
+    if (f->format_class == CLV_FORMAT_BLOCK)
+        random_factors(k, f, data);
 }

@@ -17,10 +17,19 @@ int64_t kit_spec_unit(const kit_spec *spec)
     return spec->group > a ? spec->group : a;
 }
 
+bool kit_op_has_heads(uint32_t op)
+{
+    const clv_op_info *info = clv_op_find(op);
+    const clv_attr_field *field;
+    for (uint32_t i = 0; info && (field = clv_op_field(info, i)); i++)
+        if (field->type == CLV_ATTR_HEAD_DIM)
+            return true;
+    return false;
+}
+
 static bool has_heads(const kit_spec *spec)
 {
-    const uint32_t op_class = clv_op_class_of(spec->op);
-    return op_class == CLV_CLASS_ROPE || op_class == CLV_CLASS_ATTENTION;
+    return kit_op_has_heads(spec->op);
 }
 
 int64_t kit_spec_width(const kit_spec *spec)

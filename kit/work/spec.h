@@ -54,6 +54,8 @@ typedef struct kit_spec {
 
 /* Multiple that the width of the spec's rows must have for its dtypes. */
 int64_t kit_spec_unit(const kit_spec *spec);
+/* Whether rows of the op are heads of so many elements. */
+bool kit_op_has_heads(uint32_t op);
 /* Elements in a row of the activation. */
 int64_t kit_spec_width(const kit_spec *spec);
 uint32_t kit_spec_to(const kit_spec *spec); /* CONVERT: destination */

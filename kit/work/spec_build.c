@@ -207,7 +207,11 @@ void kit_set_attributes(clv_node *node, uint32_t variant)
     }
     for (uint32_t i = 0; (field = clv_op_field(info, i)); i++)
         clv_attr_set(&node->attr, field,
-                     field->type == CLV_ATTR_ENUM ? variant : 1);
+                     field->type == CLV_ATTR_ENUM ? variant : 3);
+    if (node->op == CLV_OP_SPARSE_MIXER) /* some are near the largest */
+        node->attr.mixer.jitter = 0.25f;
+    if (node->op == CLV_OP_ROUND) /* quotients are exact, and some too large */
+        node->attr.round.scale = 0x1p-7f;
 }
 
 static clv_node *build_elementwise(const kit_spec *spec, kit_graph *g)
@@ -236,6 +240,19 @@ static clv_node *build_norm(const kit_spec *spec, kit_graph *g)
     uint32_t y = add_y(spec, g, spec->in, in);
     clv_node *node = kit_add_node(g, spec->op, in, n, y);
     kit_set_attributes(node, 0);
+    return node;
+}
+
+static clv_node *build_head_norm(const kit_spec *spec, kit_graph *g)
+{
+    uint32_t in[2] = {add_x(spec, g, 0)};
+    if (spec->form & KIT_FORM_EXTREME)
+        set_all(g, in[0], extreme);
+    in[1] = add_vector(g, spec->dim);
+    uint32_t y = add_y(spec, g, kit_spec_width(spec), in);
+    clv_node *node = kit_add_node(g, spec->op, in, 2, y);
+    node->attr.norm.eps = 1e-5f;
+    node->attr.norm.head_dim = (uint32_t)spec->dim;
     return node;
 }
 
@@ -453,6 +470,9 @@ clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g)
         break;
     case CLV_CLASS_ATTENTION:
         node = build_attention(spec, g);
+        break;
+    case CLV_CLASS_HEAD_NORM:
+        node = build_head_norm(spec, g);
         break;
     case CLV_CLASS_NORM:
     case CLV_CLASS_SOFTMAX:

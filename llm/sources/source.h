@@ -19,9 +19,12 @@ typedef struct llm_source_tensor {
     int64_t dims[4]; /* outermost first: weights [out, in] */
     const void *data;
     uint64_t size;      /* bytes, exactly what the shape needs */
-    uint32_t quant;     /* clv_quant; per tensor or per channel */
+    uint32_t quant;     /* clv_quant */
+    uint32_t group;     /* elements, for CLV_QUANT_PER_GROUP */
     const void *scales; /* f32 [n_scales] */
     uint64_t n_scales;
+    float input_scale; /* by which what it is multiplied with is rounded to
+                          int8; 0: it is not */
 } llm_source_tensor;
 
 typedef struct llm_source llm_source;

@@ -21,14 +21,16 @@ static llm_hparams make_hparams(const llm_synth_spec *spec)
 {
     llm_hparams h = spec->model->hparams;
     const llm_setting *s;
+    h.window_used = h.sliding_window > 0;
     llm_hparams_start(&h, spec->arch);
     for (uint32_t i = 0; (s = llm_setting_at(spec->arch, i)); i++) {
         uint32_t *field = llm_setting_field(s, &h);
         if (s->absent && !*field)
             *field = s->absent(&h);
     }
+    llm_hparams_derive(&h);
     snprintf(h.name, sizeof h.name, "synth:%s:%s%s", spec->model->name,
-             spec->format->name, spec->zero ? ":zero" : "");
+             spec->format, spec->zero ? ":zero" : "");
     return h;
 }
 
@@ -42,25 +44,31 @@ static uint64_t place(synth *m, uint64_t size)
 /* Whether a model has a tensor that it may lack. */
 static bool is_there(const llm_synth_spec *spec, const llm_tensor *t)
 {
-    const uint8_t role = t->row->role;
-    if (t->row->flags & LLM_TIED && spec->model->tied)
-        return false;
-    return !t->optional ||
-           (spec->model->biased &&
-            (role == LLM_ATTN_Q || role == LLM_ATTN_K || role == LLM_ATTN_V));
+    return !t->optional && !(t->row->flags & LLM_TIED && spec->model->tied);
 }
 
-static llm_synth_type type_of(const llm_synth_spec *spec, const llm_tensor *t)
+static llm_target type_of(const llm_synth_spec *spec, const llm_hparams *h,
+                          const llm_tensor *t)
 {
-    /* An embedding that is the output matrix too has that one's type. */
-    if (t->row->role == LLM_TOKEN_EMBD && !spec->model->tied)
-        return spec->format->table;
+    const int64_t columns = t->dims[t->rank - 1];
+    const llm_mix_model model = {
+        .n_layers = h->n_layers,
+        .n_heads = h->n_heads,
+        .n_kv_heads = h->n_kv_heads,
+        .n_experts = h->n_experts,
+        .tied = spec->model->tied,
+    };
+    if (spec->mix)
+        return llm_mix_target(spec->mix, &model, llm_str_of(t->gguf), t->rank,
+                              columns);
     if (t->rank == 1 || t->row->role == LLM_FFN_ROUTER)
-        return (llm_synth_type){CLV_DTYPE_F32, CLV_QUANT_NONE};
-    return spec->format->matrix;
+        return (llm_target){.dtype = CLV_DTYPE_F32};
+    /* An embedding that is the output matrix too has that one's type. */
+    const bool table = t->row->role == LLM_TOKEN_EMBD && !spec->model->tied;
+    return llm_target_fit(table ? spec->table : spec->matrix, t->rank, columns);
 }
 
-static clv_status add(synth *m, llm_synth_type type, const llm_tensor *t)
+static clv_status add(synth *m, llm_target type, const llm_tensor *t)
 {
     llm_synth_tensor *out = &m->tensors[m->n_tensors++];
     uint64_t n = 1;
@@ -71,9 +79,11 @@ static clv_status add(synth *m, llm_synth_type type, const llm_tensor *t)
         n *= (uint64_t)(out->dims[i] = t->dims[i]);
     CLV_TRY(clv_dtype_size(type.dtype, n, &out->size));
     out->offset = place(m, out->size);
+    const uint64_t n_rows = (uint64_t)t->dims[0];
     if (type.quant) {
-        out->n_scales =
-            type.quant == CLV_QUANT_PER_CHANNEL ? (uint64_t)t->dims[0] : 1;
+        out->n_scales = type.quant == CLV_QUANT_PER_TENSOR  ? 1
+                        : type.quant == CLV_QUANT_PER_GROUP ? n / type.group
+                                                            : n_rows;
         out->scales = place(m, out->n_scales * sizeof(float));
     }
     return CLV_OK;
@@ -90,7 +100,7 @@ static clv_status list_tensors(synth *m, const llm_synth_spec *spec)
         return llm_no_memory("tensors");
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         if (is_there(spec, &t))
-            CLV_TRY(add(m, type_of(spec, &t), &t));
+            CLV_TRY(add(m, type_of(spec, h, &t), &t));
     return CLV_OK;
 }
 
@@ -130,6 +140,7 @@ static clv_status find(llm_source *source, const char *name,
             .data = m->memory + t->offset,
             .size = t->size,
             .quant = t->type.quant,
+            .group = t->type.group,
             .scales = m->memory + t->scales,
             .n_scales = t->n_scales,
         };

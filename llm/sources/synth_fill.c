@@ -8,6 +8,7 @@
 
 #include "../base/random.h"
 #include "../base/str.h"
+#include "../quantize/encode.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -93,8 +94,9 @@ static clv_status make_pool(pool *p, uint32_t dtype, const float *noise)
     if (!p->data)
         return llm_no_memory("noise");
     if (dtype != CLV_DTYPE_I8 && dtype != CLV_DTYPE_I4)
-        return clv_dtype_from_f32(dtype, noise, p->data, POOL_ELEMENTS);
-    to_integers(dtype, noise, p->data);
+        llm_encoder_of(dtype)(noise, p->data, POOL_ELEMENTS);
+    else
+        to_integers(dtype, noise, p->data);
     return CLV_OK;
 }
 

@@ -5,7 +5,7 @@
 
 typedef struct llm_synth_tensor {
     char name[LLM_TENSOR_NAME];
-    llm_synth_type type;
+    llm_target type;
     uint32_t rank;
     int64_t dims[3];
     float value;           /* of all elements of a vector */

@@ -1,46 +1,28 @@
 #include "synth_spec.h"
 
 #include "../base/str.h"
+#include "../quantize/encode.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-/* Published models whose architecture is not supported. */
-static const char *const unavailable[][2] = {
-    {"gemma-2b", "gemma"},
-    {"gemma2-2b", "gemma2"},
-    {"phi-2", "phi2"},
-    {"qwen2-57b-a14b", "qwen2moe"},
-};
-
-#define PLAIN(name, dtype)                                                     \
-    {                                                                          \
-        name, {dtype, 0},                                                      \
-        {                                                                      \
-            dtype, 0                                                           \
-        }                                                                      \
-    }
-static const llm_synth_format formats[] = {
-    /* The default: half the size of the published 16-bit files, with little
-     * loss. */
-    PLAIN("q8_0", CLV_DTYPE_Q8_0),
-    PLAIN("f32", CLV_DTYPE_F32),
-    PLAIN("f16", CLV_DTYPE_F16),
-    PLAIN("bf16", CLV_DTYPE_BF16),
-    PLAIN("q4_0", CLV_DTYPE_Q4_0),
+/* Integers as in papers; int4 where the embedding is the output matrix. */
+static const struct {
+    const char *name;
+    llm_target matrix, table;
+} schemes[] = {
     /* Reading a row of the table costs little, but its errors have the largest
      * effect. */
     {"w4a16",
-     {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL},
-     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL}},
+     {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0}},
     {"w8a8",
-     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR},
-     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR}},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0}},
 };
 enum {
-    N_UNAVAILABLE = sizeof unavailable / sizeof unavailable[0],
-    N_FORMATS = sizeof formats / sizeof formats[0],
+    N_SCHEMES = sizeof schemes / sizeof schemes[0],
 };
 
 /* The number of edits that turn a into b. */
@@ -66,7 +48,7 @@ static uint32_t distance(const char *a, const char *b)
 
 static clv_status find_model(const char *name, llm_synth_spec *out)
 {
-    char all[320] = "";
+    char all[640] = "";
     const char *nearest = "";
     for (uint32_t i = 0; (out->arch = llm_arch_at(i)); i++) {
         for (out->model = out->arch->published; out->model->name;
@@ -79,31 +61,28 @@ static clv_status find_model(const char *name, llm_synth_spec *out)
             llm_list_add(all, sizeof all, known);
         }
     }
-    for (size_t i = 0; i < N_UNAVAILABLE; i++)
-        if (!strcmp(name, unavailable[i][0]))
-            return clv_error(CLV_ERR_UNSUPPORTED,
-                             "synth:%s needs architecture '%s', which is not "
-                             "supported yet; there is: %s",
-                             name, unavailable[i][1], all);
     return clv_error(CLV_ERR_NOT_FOUND,
                      "no made-up model is called '%s'; the nearest is %s, all "
                      "are: %s",
                      name, nearest, all);
 }
 
-static clv_status find_format(const char *name, const llm_synth_format **out)
+/* One dtype for all matrices, integers with scales, or a mix as in files. */
+static clv_status find_format(const char *name, llm_synth_spec *out)
 {
-    char all[64] = "";
-    for (size_t i = 0; i < N_FORMATS; i++) {
-        *out = &formats[i];
-        if (!strcasecmp(name, formats[i].name))
+    const uint32_t dtype = clv_dtype_parse(name);
+    snprintf(out->format, sizeof out->format, "%s", name);
+    for (size_t i = 0; i < N_SCHEMES; i++) {
+        out->matrix = schemes[i].matrix;
+        out->table = schemes[i].table;
+        if (!strcasecmp(name, schemes[i].name))
             return CLV_OK;
-        llm_list_add(all, sizeof all, formats[i].name);
     }
-    return clv_error(CLV_ERR_UNSUPPORTED,
-                     "made-up weights cannot be of type '%s'; types are: %s, "
-                     "and after one ':zero'",
-                     name, all);
+    out->matrix = out->table = (llm_target){.dtype = dtype};
+    if (llm_encoder_of(dtype))
+        return CLV_OK;
+    const clv_status status = llm_mix_find(name, &out->mix);
+    return status ? clv_error_prefix(status, "made-up weights") : CLV_OK;
 }
 
 clv_status llm_synth_parse(const char *text, llm_synth_spec *out)
@@ -118,15 +97,16 @@ clv_status llm_synth_parse(const char *text, llm_synth_spec *out)
     char *format = strchr(name, ':');
     if (format)
         *format++ = 0;
-    *out = (llm_synth_spec){.format = &formats[0], .zero = zero};
+    *out = (llm_synth_spec){.zero = zero};
     CLV_TRY(find_model(name, out));
-    if (format)
-        CLV_TRY(find_format(format, &out->format));
+    /* The default: half the size of the published 16-bit files, with little
+     * loss. */
+    CLV_TRY(find_format(format ? format : "q8_0", out));
     /* There is no layout for scales of experts. */
-    if (out->model->hparams.n_experts && out->format->matrix.quant)
+    if (out->model->hparams.n_experts && out->matrix.quant)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "synth:%s cannot be of type '%s': weights of experts "
-                         "are f32, f16, bf16, q8_0 or q4_0",
-                         out->model->name, out->format->name);
+                         "are of floats or blocks, such as q8_0",
+                         out->model->name, out->format);
     return CLV_OK;
 }

@@ -2,23 +2,15 @@
 #pragma once
 
 #include "../models/arch.h"
-
-/* How numbers are stored: a dtype, and for integers a clv_quant. */
-typedef struct llm_synth_type {
-    uint32_t dtype, quant;
-} llm_synth_type;
-
-typedef struct llm_synth_format {
-    const char *name;
-    llm_synth_type matrix, table; /* table: token_embd, if it is nothing
-                                     else */
-} llm_synth_format;
+#include "../quantize/mix.h"
 
 /* What "NAME[:FORMAT][:zero]" asks for. */
 typedef struct llm_synth_spec {
     const llm_arch *arch;
     const llm_published *model;
-    const llm_synth_format *format;
+    const llm_mix *mix;       /* the types as files have them; else NULL */
+    llm_target matrix, table; /* table: token_embd, if it is nothing else */
+    char format[32];
     bool zero; /* all weights are 0 */
 } llm_synth_spec;
 clv_status llm_synth_parse(const char *text, llm_synth_spec *out);

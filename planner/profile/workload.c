@@ -79,6 +79,14 @@ static void of_experts(const reader *r, planner_workload *out)
     out->in = w->dims[2];
 }
 
+static void of_head_norm(const reader *r, planner_workload *out)
+{
+    int64_t head = r->node->attr.norm.head_dim;
+    out->kind.variant = (uint32_t)head;
+    out->kind.weight_dtype = input(r, 1)->dtype;
+    out->in = out->out = head * part(r, CORE_AXIS_HEADS, out->out / head);
+}
+
 static void of_rope(const reader *r, planner_workload *out)
 {
     int64_t head = r->node->attr.rope.head_dim;
@@ -174,6 +182,9 @@ void planner_workload_of(const clv_graph *graph, uint32_t node,
         break;
     case CLV_CLASS_NORM:
         of_norm(&r, out);
+        break;
+    case CLV_CLASS_HEAD_NORM:
+        of_head_norm(&r, out);
         break;
     case CLV_CLASS_ROPE:
         of_rope(&r, out);
@@ -324,6 +335,8 @@ static double weight_bytes(const planner_workload *workload)
         return matrix_bytes(kind, (double)workload->n, out);
     case CLV_CLASS_NORM:
         return size_of(kind->weight_dtype, out) + size_of(kind->variant, out);
+    case CLV_CLASS_HEAD_NORM:
+        return size_of(kind->weight_dtype, kind->variant);
     case CLV_CLASS_BINARY:
         return size_of(kind->weight_dtype, out);
     default:

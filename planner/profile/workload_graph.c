@@ -188,6 +188,8 @@ static void add_operands(clv_graph *g, const planner_workload *w, set *s)
     } else if (op_class == CLV_CLASS_NORM) {
         s->in[1] = vector(g, kind->weight_dtype, w->in);
         s->in[2] = optional_vector(g, kind->variant, w->in);
+    } else if (op_class == CLV_CLASS_HEAD_NORM) {
+        s->in[1] = vector(g, kind->weight_dtype, kind->variant);
     } else if (op_class == CLV_CLASS_ROPE) {
         s->in[1] = ids_of(g, w);
         s->in[2] = vector(g, CLV_DTYPE_F32, kind->span / 2);
@@ -206,6 +208,10 @@ static clv_op_attr attributes_of(const planner_workload *w)
     switch (clv_op_class_of(kind->op)) {
     case CLV_CLASS_NORM:
         attr.norm.eps = EPSILON;
+        break;
+    case CLV_CLASS_HEAD_NORM:
+        attr.norm.eps = EPSILON;
+        attr.norm.head_dim = kind->variant;
         break;
     case CLV_CLASS_ROPE:
         attr.rope.mode = kind->detail;

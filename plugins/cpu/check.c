@@ -22,6 +22,12 @@ const cpu_op *cpu_op_find(uint32_t op)
         [CLV_OP_CONVERT] = &cpu_op_convert,
         [CLV_OP_TOP_K] = &cpu_op_top_k,
         [CLV_OP_MATMUL_EXPERTS] = &cpu_op_matmul_experts,
+        [CLV_OP_SIGMOID] = &cpu_op_sigmoid,
+        [CLV_OP_SCALE] = &cpu_op_scale,
+        [CLV_OP_SOFTCAP] = &cpu_op_softcap,
+        [CLV_OP_ROUND] = &cpu_op_round,
+        [CLV_OP_HEAD_NORM] = &cpu_op_head_norm,
+        [CLV_OP_SPARSE_MIXER] = &cpu_op_sparse_mixer,
     };
     return op < CLV_OP_COUNT ? ops[op] : NULL;
 }

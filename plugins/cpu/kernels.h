@@ -103,12 +103,13 @@ typedef struct cpu_format {
 #define CPU_MAX_HEAD_DIM 1024
 typedef struct cpu_attention_args {
     const float *q;     /* [n, heads * head_dim] */
-    const void *k, *v;  /* [rows, kv_heads * head_dim], f32 or f16 */
+    const void *k, *v;  /* [rows, kv_heads * head_dim] */
     const int32_t *pos; /* [n] */
     float *y;           /* [n, heads * head_dim] */
     int64_t q_begin, q_end, h_begin, h_end;
     int64_t rows, heads, kv_heads, head_dim;
-    int64_t q_stride, kv_stride, y_stride; /* elements */
+    int64_t q_stride, y_stride; /* elements */
+    int64_t kv_stride;          /* bytes */
     float scale, softcap;
     int64_t window; /* 0: all */
     void *scratch;  /* CPU_SCRATCH_SIZE */
@@ -129,8 +130,12 @@ typedef struct cpu_kernels {
     /* Elementwise over n values; y may be x, a or b. */
     void (*add)(const float *a, const float *b, float *y, int64_t n);
     void (*mul)(const float *a, const float *b, float *y, int64_t n);
-    void (*silu)(const float *x, float *y, int64_t n);
-    void (*gelu)(const float *x, float *y, int64_t n);
+    void (*silu)(const float *x, float *y, int64_t n, float unused);
+    void (*gelu)(const float *x, float *y, int64_t n, float unused);
+    void (*sigmoid)(const float *x, float *y, int64_t n, float unused);
+    void (*scale)(const float *x, float *y, int64_t n, float factor);
+    void (*softcap)(const float *x, float *y, int64_t n, float cap);
+    void (*round)(const float *x, float *y, int64_t n, float scale);
     void (*glu_silu)(const float *gate, const float *up, float *y, int64_t n);
     void (*glu_gelu)(const float *gate, const float *up, float *y, int64_t n);
     /* One row of c values; y may be x. bias may be NULL. */
@@ -139,6 +144,7 @@ typedef struct cpu_kernels {
     void (*layer_norm)(const float *x, const float *weight, const float *bias,
                        float *y, int64_t c, float eps);
     void (*softmax)(const float *x, float *y, int64_t c);
+    void (*sparse_mixer)(const float *x, float *y, int64_t c, float jitter);
     cpu_rope_fn rope;
     /* By dtype of k and v: F32 and F16. */
     cpu_attention_fn attention[CLV_DTYPE_COUNT];

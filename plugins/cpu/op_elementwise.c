@@ -1,13 +1,14 @@
 /* Ops on single elements and on single rows. */
 #include "grid.h"
 
-typedef void (*unary_fn)(const float *x, float *y, int64_t n);
+typedef void (*unary_fn)(const float *x, float *y, int64_t n, float arg);
 typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
 
 typedef struct task {
     cpu_grid grid;
     cpu_rows a, b, y;
     unary_fn unary;
+    float arg; /* of unary: the op's attribute */
     binary_fn binary;
 } task;
 
@@ -22,7 +23,7 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
         const float *a = cpu_row_f32(&t->a, i) + columns.begin;
         float *y = cpu_row_f32(&t->y, i) + columns.begin;
         if (t->unary)
-            t->unary(a, y, n);
+            t->unary(a, y, n, t->arg);
         else
             t->binary(a, cpu_row_f32(&t->b, i) + columns.begin, y, n);
     }
@@ -53,11 +54,13 @@ static void run_task(const cpu_run *run, task *t)
     cpu_pool_run(run->pool, t->grid.chunks, chunk, t);
 }
 
-static void run_unary(const cpu_run *run, const cpu_step *step, unary_fn fn)
+static void run_unary(const cpu_run *run, const cpu_step *step, unary_fn fn,
+                      float arg)
 {
     task t = {.a = cpu_run_rows(run, step->in[0]),
               .y = cpu_run_rows(run, step->out[0]),
-              .unary = fn};
+              .unary = fn,
+              .arg = arg};
     run_task(run, &t);
 }
 
@@ -83,12 +86,32 @@ static void run_mul(const cpu_run *run, const cpu_step *step)
 
 static void run_silu(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->silu);
+    run_unary(run, step, run->kernels->silu, 0);
 }
 
 static void run_gelu(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->gelu);
+    run_unary(run, step, run->kernels->gelu, 0);
+}
+
+static void run_sigmoid(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->sigmoid, 0);
+}
+
+static void run_scale(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->scale, step->attr.scale.factor);
+}
+
+static void run_softcap(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->softcap, step->attr.softcap.cap);
+}
+
+static void run_round(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->round, step->attr.round.scale);
 }
 
 static void run_glu(const cpu_run *run, const cpu_step *step)
@@ -103,26 +126,41 @@ typedef struct row_task {
     const cpu_kernels *kernels;
     cpu_rows x, y;
     const float *weight, *bias;
-    float eps;
+    float arg;        /* epsilon or jitter */
+    int64_t head_dim; /* of HEAD_NORM */
     int64_t step;
-    enum { RMS_NORM, LAYER_NORM, SOFTMAX } kind;
+    enum { RMS_NORM, LAYER_NORM, HEAD_NORM, SOFTMAX, SPARSE_MIXER } kind;
 } row_task;
+
+static void run_row(const row_task *t, const float *x, float *y)
+{
+    const cpu_kernels *k = t->kernels;
+    switch (t->kind) {
+    case RMS_NORM:
+        k->rms_norm(x, t->weight, y, t->x.c, t->arg);
+        break;
+    case LAYER_NORM:
+        k->layer_norm(x, t->weight, t->bias, y, t->x.c, t->arg);
+        break;
+    case HEAD_NORM:
+        for (int64_t i = 0; i < t->x.c; i += t->head_dim)
+            k->rms_norm(x + i, t->weight, y + i, t->head_dim, t->arg);
+        break;
+    case SOFTMAX:
+        k->softmax(x, y, t->x.c);
+        break;
+    case SPARSE_MIXER:
+        k->sparse_mixer(x, y, t->x.c, t->arg);
+    }
+}
 
 static void row_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const row_task *t = ctx;
     cpu_range rows = cpu_part(t->x.n, t->step, index);
     (void)worker;
-    for (int64_t i = rows.begin; i < rows.end; i++) {
-        const float *x = cpu_row_f32(&t->x, i);
-        float *y = cpu_row_f32(&t->y, i);
-        if (t->kind == RMS_NORM)
-            t->kernels->rms_norm(x, t->weight, y, t->x.c, t->eps);
-        else if (t->kind == LAYER_NORM)
-            t->kernels->layer_norm(x, t->weight, t->bias, y, t->x.c, t->eps);
-        else
-            t->kernels->softmax(x, y, t->x.c);
-    }
+    for (int64_t i = rows.begin; i < rows.end; i++)
+        run_row(t, cpu_row_f32(&t->x, i), cpu_row_f32(&t->y, i));
 }
 
 static void run_rows(const cpu_run *run, const cpu_step *step, row_task *t)
@@ -140,15 +178,24 @@ static void run_rows(const cpu_run *run, const cpu_step *step, row_task *t)
 static void run_rms_norm(const cpu_run *run, const cpu_step *step)
 {
     row_task t = {.weight = run->data[step->in[1]],
-                  .eps = step->attr.norm.eps,
+                  .arg = step->attr.norm.eps,
                   .kind = RMS_NORM};
+    run_rows(run, step, &t);
+}
+
+static void run_head_norm(const cpu_run *run, const cpu_step *step)
+{
+    row_task t = {.weight = run->data[step->in[1]],
+                  .arg = step->attr.norm.eps,
+                  .head_dim = step->attr.norm.head_dim,
+                  .kind = HEAD_NORM};
     run_rows(run, step, &t);
 }
 
 static void run_layer_norm(const cpu_run *run, const cpu_step *step)
 {
     row_task t = {.weight = run->data[step->in[1]],
-                  .eps = step->attr.norm.eps,
+                  .arg = step->attr.norm.eps,
                   .kind = LAYER_NORM};
     if (step->in[2] != CLV_NO_TENSOR)
         t.bias = run->data[step->in[2]];
@@ -161,6 +208,12 @@ static void run_softmax(const cpu_run *run, const cpu_step *step)
     run_rows(run, step, &t);
 }
 
+static void run_sparse_mixer(const cpu_run *run, const cpu_step *step)
+{
+    row_task t = {.arg = step->attr.mixer.jitter, .kind = SPARSE_MIXER};
+    run_rows(run, step, &t);
+}
+
 const cpu_op cpu_op_add = {.run = run_add};
 const cpu_op cpu_op_mul = {.run = run_mul};
 const cpu_op cpu_op_silu = {.run = run_silu};
@@ -169,3 +222,9 @@ const cpu_op cpu_op_glu = {.run = run_glu};
 const cpu_op cpu_op_rms_norm = {.run = run_rms_norm};
 const cpu_op cpu_op_layer_norm = {.run = run_layer_norm};
 const cpu_op cpu_op_softmax = {.run = run_softmax};
+const cpu_op cpu_op_sigmoid = {.run = run_sigmoid};
+const cpu_op cpu_op_scale = {.run = run_scale};
+const cpu_op cpu_op_softcap = {.run = run_softcap};
+const cpu_op cpu_op_round = {.run = run_round};
+const cpu_op cpu_op_head_norm = {.run = run_head_norm};
+const cpu_op cpu_op_sparse_mixer = {.run = run_sparse_mixer};

@@ -21,6 +21,17 @@ static float gelu(float x)
     return (float)(y / (1 + exp(-2 * c * (y + 0.044715 * y * y * y))));
 }
 
+static float softcap(float x, float cap)
+{
+    return cap > 0 ? (float)((double)cap * tanh((double)x / (double)cap)) : x;
+}
+
+static float rounded(float x, float scale)
+{
+    const float k = rintf(x / scale);
+    return scale > 0 ? scale * (k < -127 ? -127 : k > 127 ? 127 : k) : x;
+}
+
 /* a: the row, in place; b: the second operand's, or zeros. */
 static void combine(const npu_call *c, float *a, const float *b, int64_t n)
 {
@@ -38,6 +49,18 @@ static void combine(const npu_call *c, float *a, const float *b, int64_t n)
             break;
         case CLV_OP_GELU:
             a[i] = gelu(a[i]);
+            break;
+        case CLV_OP_SIGMOID:
+            a[i] = (float)(1 / (1 + exp(-(double)a[i])));
+            break;
+        case CLV_OP_SCALE:
+            a[i] *= c->node->attr.scale.factor;
+            break;
+        case CLV_OP_ROUND:
+            a[i] = rounded(a[i], c->node->attr.round.scale);
+            break;
+        case CLV_OP_SOFTCAP:
+            a[i] = softcap(a[i], c->node->attr.softcap.cap);
             break;
         case CLV_OP_GLU:
             a[i] = (gated ? silu(a[i]) : gelu(a[i])) * b[i];
@@ -68,6 +91,14 @@ static void normalise(const npu_call *c, float *a, const float *weight,
     }
 }
 
+static void normalise_heads(const npu_call *c, float *a, const float *weight,
+                            int64_t n)
+{
+    const int64_t dim = c->node->attr.norm.head_dim;
+    for (int64_t at = 0; at < n; at += dim)
+        normalise(c, a + at, weight, NULL, dim);
+}
+
 static void soften(float *a, int64_t n)
 {
     float top = -INFINITY;
@@ -78,6 +109,39 @@ static void soften(float *a, int64_t n)
         sum += (double)(a[i] = expf(a[i] - top));
     for (int64_t i = 0; i < n; i++)
         a[i] = (float)((double)a[i] / sum);
+}
+
+/* The score of the largest of a row but `taken`, which is at *best. */
+static double mixer_score(const npu_call *c, const float *x, int64_t n,
+                          int64_t taken, int64_t *best)
+{
+    const double span = 2 * (double)c->node->attr.mixer.jitter;
+    double sum = 0;
+    *best = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (i != taken && (*best < 0 || x[i] > x[*best]))
+            *best = i;
+    for (int64_t i = 0; *best >= 0 && i < n; i++) {
+        const double top = (double)x[*best], at = (double)x[i];
+        if (i != taken && top - at <= span * fmax(fabs(at), top))
+            sum += exp(at - top);
+    }
+    return 1 / sum;
+}
+
+static void mix(const npu_call *c, float *y, const float *x, int64_t n)
+{
+    int64_t first, second;
+    const double a = mixer_score(c, x, n, -1, &first);
+    const double b = mixer_score(c, x, n, first, &second);
+    float nothing = 0; /* NaN if one of the row is not finite */
+    for (int64_t i = 0; i < n; i++)
+        nothing += x[i] * 0;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = nothing;
+    y[first] += (float)a;
+    if (second >= 0)
+        y[second] += (float)b;
 }
 
 static void rotate(const npu_call *c, int64_t row, float *a,
@@ -108,6 +172,13 @@ static void run_row(const npu_call *c, int64_t i, float *a, float *b, float *d)
     case CLV_OP_RMS_NORM:
     case CLV_OP_LAYER_NORM:
         normalise(c, a, b, d, c->out.columns);
+        break;
+    case CLV_OP_HEAD_NORM:
+        normalise_heads(c, a, b, c->out.columns);
+        break;
+    case CLV_OP_SPARSE_MIXER:
+        memcpy(b, a, (size_t)c->out.columns * sizeof *b);
+        mix(c, a, b, c->out.columns);
         break;
     case CLV_OP_SOFTMAX:
         soften(a, c->out.columns);

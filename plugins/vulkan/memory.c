@@ -1,6 +1,9 @@
 #include "memory.h"
 
 #define BLOCK ((uint64_t)64 << 20)
+/* The largest buffer in a block of several: larger ones leave gaps that
+ * a limit on memory has no room for. */
+#define SHARED_MOST (BLOCK / 8)
 #define PIECE ((uint64_t)256) /* pieces begin at its multiples, at least */
 
 #define NO_ADDRESS 4096u /* data of memory that the host has no view of */
@@ -11,6 +14,13 @@ static uint64_t piece_align(const clv_plugin_device *dev)
     if (dev->phys->offset_align > align)
         align = dev->phys->offset_align;
     return dev->phys->atom > align ? dev->phys->atom : align;
+}
+
+/* Drivers of hardware pin imported pages for writing, which fails where the
+ * host may not write: of a mapped file, for one. */
+static bool imports_writable(const clv_plugin_device *dev)
+{
+    return !(dev->phys->info.flags & CLV_DEVICE_SOFTWARE);
 }
 
 clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
@@ -26,6 +36,8 @@ clv_status vk_mem_types(clv_plugin_device *dev, uint32_t *count,
         if (type->import_mask) {
             info.import_handles = CLV_HANDLE_HOST_POINTER;
             info.import_align = dev->phys->import_align;
+            if (imports_writable(dev))
+                info.flags |= CLV_MEM_IMPORTS_WRITABLE;
         }
         clv_write(clv_at(out, i, stride), &info, sizeof info);
     }
@@ -142,7 +154,7 @@ clv_status vk_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
         return CLV_ERR_NO_MEMORY;
     buf->room = (size + align - 1) & ~(align - 1);
     return finish(buf,
-                  size > BLOCK / 2 || max < BLOCK
+                  size > SHARED_MOST || max < BLOCK
                       ? place_in_own(dev, mem_type, buf, NULL)
                       : place_in_shared(dev, mem_type, buf),
                   out);
@@ -159,6 +171,11 @@ clv_status vk_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
     CLV_TRY(gpu_check_import(dev->base.host, dev->label, &in,
                              dev->types.type[mem_type].import_mask,
                              dev->phys->import_align));
+    if (imports_writable(dev) && !(in.access & CLV_ACCESS_WRITE))
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "%s: memory that cannot be written is not imported; "
+                        "copy",
+                        dev->label);
     vk_buffer *buf = new_buffer(dev, in.size, in.access);
     if (!buf)
         return CLV_ERR_NO_MEMORY;

@@ -101,6 +101,29 @@ static void test_import_of_any_address(void **state)
     test_context_destroy(&t);
 }
 
+static void test_import_of_writable_only(void **state)
+{
+    (void)state;
+    test_context t = test_context_create("ref.import_writable0=on");
+    clv_device *dev = clv_context_device(t.ctx, 0);
+    uint8_t *pages = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const int64_t dims[] = {1000};
+    const uint32_t accesses[] = {CLV_ACCESS_READ,
+                                 CLV_ACCESS_READ | CLV_ACCESS_WRITE};
+    for (int i = 0; i < 2; i++) {
+        clv_tensor *x;
+        uint32_t holding;
+        assert_ok(clv_tensor_wrap(t.ctx, CLV_DTYPE_F32, 1, dims, pages, 4000,
+                                  accesses[i], NULL, NULL, &x));
+        assert_ok(core_tensor_holding(x, dev, 1, true, &holding));
+        assert_int_equal(holding, i ? CORE_HOLD_IMPORT : CORE_HOLD_COPY);
+        clv_tensor_destroy(x);
+    }
+    munmap(pages, 4096);
+    test_context_destroy(&t);
+}
+
 /* ------------------------------------------------------------------------ */
 
 /* y = x w, with w at an address of the caller's choice. */
@@ -223,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_created_memory),
         cmocka_unit_test(test_bad_tensors),
         cmocka_unit_test(test_import_of_any_address),
+        cmocka_unit_test(test_import_of_writable_only),
         cmocka_unit_test(test_weight_in_place),
         cmocka_unit_test(test_misaligned_weight_is_copied),
         cmocka_unit_test(test_device_without_import),

@@ -6,7 +6,7 @@
 
 #define MAX_N 200
 
-typedef void (*unary_fn)(const float *x, float *y, int64_t n);
+typedef void (*unary_fn)(const float *x, float *y, int64_t n, float arg);
 typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
 
 /* Finite and not, small and large; the rest of a row is random. */
@@ -39,6 +39,26 @@ static double gelu(double x)
     return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double scale(double x)
+{
+    return 0.5 * x;
+}
+
+static double rounded(double x)
+{
+    return 0.5 * fmin(fmax(rint(x / 0.5), -127), 127);
+}
+
+static double softcap(double x)
+{
+    return 0.5 * tanh(x / 0.5);
+}
+
 /* f32 overflows where the formula in doubles does not; both are right. */
 static bool activation_near(double y, double truth, double x)
 {
@@ -55,7 +75,7 @@ static void check_unary(checker *c, const char *name, unary_fn fn,
         float *y = round & 1 ? row(c, n, 0, false) : x;
         float copy[MAX_N];
         memcpy(copy, x, (size_t)n * sizeof(*x));
-        fn(x, y, n);
+        fn(x, y, n, 0.5f);
         for (int64_t i = 0; i < n; i++)
             check_that(c, activation_near(y[i], truth(copy[i]), copy[i]),
                        "%s: n %ld i %ld: f(%.9g) = %.9g, not %.9g", name,
@@ -223,6 +243,14 @@ static void check(checker *c)
         check_unary(c, "silu", t->silu, silu);
     if (t->gelu != b->gelu)
         check_unary(c, "gelu", t->gelu, gelu);
+    if (t->sigmoid != b->sigmoid)
+        check_unary(c, "sigmoid", t->sigmoid, sigmoid);
+    if (t->scale != b->scale)
+        check_unary(c, "scale", t->scale, scale);
+    if (t->round != b->round)
+        check_unary(c, "round", t->round, rounded);
+    if (t->softcap != b->softcap)
+        check_unary(c, "softcap", t->softcap, softcap);
     if (t->glu_silu != b->glu_silu)
         check_glu(c, "glu_silu", t->glu_silu, silu);
     if (t->glu_gelu != b->glu_gelu)
@@ -267,10 +295,10 @@ static void call(void *arg)
             a->t->mul(x, a->w, y, a->c);
             break;
         case 2:
-            a->t->silu(x, y, a->c);
+            a->t->silu(x, y, a->c, 0);
             break;
         case 3:
-            a->t->gelu(x, y, a->c);
+            a->t->gelu(x, y, a->c, 0);
             break;
         case 4:
             a->t->glu_silu(x, a->w, y, a->c);

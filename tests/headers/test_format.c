@@ -25,6 +25,16 @@ static void test_rows(void **state)
         {CLV_DTYPE_I4, "i4", CLV_FORMAT_INTEGER, 2, 1, CLV_NO_ID, NULL},
         {CLV_DTYPE_Q8_0, "q8_0", CLV_FORMAT_BLOCK, 32, 34, 8, "Q8_0"},
         {CLV_DTYPE_Q4_0, "q4_0", CLV_FORMAT_BLOCK, 32, 18, 2, "Q4_0"},
+        {CLV_DTYPE_Q4_1, "q4_1", CLV_FORMAT_BLOCK, 32, 20, 3, "Q4_1"},
+        {CLV_DTYPE_Q5_0, "q5_0", CLV_FORMAT_BLOCK, 32, 22, 6, "Q5_0"},
+        {CLV_DTYPE_Q5_1, "q5_1", CLV_FORMAT_BLOCK, 32, 24, 7, "Q5_1"},
+        {CLV_DTYPE_Q2_K, "q2_k", CLV_FORMAT_BLOCK, 256, 84, 10, "Q2_K"},
+        {CLV_DTYPE_Q3_K, "q3_k", CLV_FORMAT_BLOCK, 256, 110, 11, "Q3_K"},
+        {CLV_DTYPE_Q4_K, "q4_k", CLV_FORMAT_BLOCK, 256, 144, 12, "Q4_K"},
+        {CLV_DTYPE_Q5_K, "q5_k", CLV_FORMAT_BLOCK, 256, 176, 13, "Q5_K"},
+        {CLV_DTYPE_Q6_K, "q6_k", CLV_FORMAT_BLOCK, 256, 210, 14, "Q6_K"},
+        {CLV_DTYPE_IQ4_NL, "iq4_nl", CLV_FORMAT_BLOCK, 32, 18, 20, "IQ4_NL"},
+        {CLV_DTYPE_IQ4_XS, "iq4_xs", CLV_FORMAT_BLOCK, 256, 136, 23, "IQ4_XS"},
     };
     (void)state;
     assert_int_equal(sizeof expected / sizeof expected[0], CLV_DTYPE_COUNT - 1);
@@ -145,12 +155,104 @@ static void test_q4_0(void **state)
     check(CLV_DTYPE_Q4_0, blocks, values, 64);
 }
 
+/* Of blocks whose byte i is 73 i + 19, with 0.5 and 0.25 for their factors:
+ * some values and the sums of all and of all magnitudes, by another
+ * implementation. */
+typedef struct sample {
+    uint32_t dtype;
+    float values[12], sum, magnitudes;
+} sample;
+
+static void check_sample(const sample *s)
+{
+    static const int at[2][12] = {
+        {0, 1, 15, 16, 22, 31},
+        {0, 17, 33, 70, 97, 128, 143, 166, 200, 223, 240, 255}};
+    const clv_format *f = clv_format_of(s->dtype);
+    const int *index = at[f->elements == 256];
+    union {
+        uint8_t bytes[256];
+        uint32_t align;
+    } in;
+    float x[257], sum = 0, magnitudes = 0;
+    for (uint32_t i = 0; i < f->bytes; i++)
+        in.bytes[i] = (uint8_t)(73 * i + 19);
+    in.bytes[f->scale_at] = 0;
+    in.bytes[f->scale_at + 1] = 0x38;
+    if (f->minimum_at >= 0) {
+        in.bytes[f->minimum_at] = 0;
+        in.bytes[f->minimum_at + 1] = 0x34;
+    }
+    x[f->elements] = 77;
+    f->decode(in.bytes, x, f->elements);
+    assert_true(x[f->elements] == 77);
+    for (uint32_t i = 0; i < f->elements; i++) {
+        sum += x[i];
+        magnitudes += x[i] < 0 ? -x[i] : x[i];
+    }
+    for (int i = 0; i < (f->elements == 256 ? 12 : 6); i++)
+        assert_true(x[index[i]] == s->values[i]);
+    assert_true(sum == s->sum && magnitudes == s->magnitudes);
+}
+
+static void test_samples(void **state)
+{
+    static const sample samples[] = {
+        {CLV_DTYPE_Q4_1,
+         {3.75f, 0.25f, 7.25f, 1.75f, 7.25f, 3.75f},
+         125.5f,
+         125.5f},
+        {CLV_DTYPE_Q5_0, {4.5f, -7, 0, 6, -4.5f, 0.5f}, -9.5f, 125.5f},
+        {CLV_DTYPE_Q5_1,
+         {13.75f, 10.25f, 9.25f, 10.75f, 8.75f, 5.25f},
+         223.5f,
+         223.5f},
+        {CLV_DTYPE_Q2_K,
+         {4.25f, -1.25f, 5, 2.75f, 10.5f, 15.25f, 9.75f, 9.5f, -1.75f, 1, 3.75f,
+          8.75f},
+         956,
+         1230.5f},
+        {CLV_DTYPE_Q3_K,
+         {28.5f, 40, 5.5f, -7, 12.5f, 34.5f, 23, 32, 4.5f, -18, 10.5f, 0},
+         304,
+         4282},
+        {CLV_DTYPE_Q4_K,
+         {75.75f, 323.25f, -9, 29.25f, -13.5f, 16.75f, 69.25f, 169, 257.25f,
+          232.75f, 43.75f, 63.75f},
+         20644,
+         21633},
+        {CLV_DTYPE_Q5_K,
+         {515.75f, 323.25f, -9, 29.25f, 148.5f, 16.75f, 69.25f, 209, 649.25f,
+          624.75f, 53.75f, 73.75f},
+         47556,
+         48408.5f},
+        {CLV_DTYPE_Q6_K,
+         {-427.5f, -280, 1414, 90, -1368.5f, 256.5f, 135, -373.5f, 787.5f, 1800,
+          -208, 52},
+         6150,
+         131145},
+        {CLV_DTYPE_IQ4_NL,
+         {-17.5f, 44.5f, 26.5f, 12.5f, -17.5f, 44.5f},
+         -31.5f,
+         881.5f},
+        {CLV_DTYPE_IQ4_XS,
+         {-171, -112.5f, 318.5f, 0, -196, 171, -373.5f, -1456, -65, -127,
+          -416.5f, 110.5f},
+         -11120,
+         77463},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+        check_sample(&samples[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),   cmocka_unit_test(test_consistent),
-        cmocka_unit_test(test_floats), cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_q8_0),   cmocka_unit_test(test_q4_0),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_consistent),
+        cmocka_unit_test(test_floats),  cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_q8_0),    cmocka_unit_test(test_q4_0),
+        cmocka_unit_test(test_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,6 +156,7 @@ static uint32_t kind_of(const view_node *node)
     case CLV_CLASS_ATTENTION:
         return VIEW_BAR_ATTENTION;
     case CLV_CLASS_NORM:
+    case CLV_CLASS_HEAD_NORM:
         return VIEW_BAR_NORM;
     case CLV_CLASS_ROPE:
     case CLV_CLASS_SOFTMAX:

@@ -25,16 +25,45 @@ static float gelu1(float x)
     return 0.5f * x * (1 + tanhf(root * (x + 0.044715f * x * x * x)));
 }
 
-static void silu(const float *x, float *y, int64_t n)
+static void silu(const float *x, float *y, int64_t n, float unused)
 {
+    (void)unused;
     for (int64_t i = 0; i < n; i++)
         y[i] = silu1(x[i]);
 }
 
-static void gelu(const float *x, float *y, int64_t n)
+static void gelu(const float *x, float *y, int64_t n, float unused)
 {
+    (void)unused;
     for (int64_t i = 0; i < n; i++)
         y[i] = gelu1(x[i]);
+}
+
+static void sigmoid(const float *x, float *y, int64_t n, float unused)
+{
+    (void)unused;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = 1 / (1 + expf(-x[i]));
+}
+
+static void scale(const float *x, float *y, int64_t n, float factor)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = factor * x[i];
+}
+
+static void round_by(const float *x, float *y, int64_t n, float scale)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float k = rintf(x[i] / scale);
+        y[i] = scale ? scale * (k < -127 ? -127 : k > 127 ? 127 : k) : x[i];
+    }
+}
+
+static void softcap(const float *x, float *y, int64_t n, float cap)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = cap ? cap * tanhf(x[i] / cap) : x[i];
 }
 
 static void glu_silu(const float *gate, const float *up, float *y, int64_t n)
@@ -89,15 +118,50 @@ static void softmax(const float *x, float *y, int64_t c)
         y[i] *= scale;
 }
 
+/* The score of the largest of a row, of which element `taken` does not count.
+ * It is at *best; -1: nowhere. */
+static float mixer_score(const float *x, int64_t c, float jitter, int64_t taken,
+                         int64_t *best)
+{
+    double sum = 0;
+    *best = -1;
+    for (int64_t i = 0; i < c; i++)
+        if (i != taken && (*best < 0 || x[i] > x[*best]))
+            *best = i;
+    for (int64_t i = 0; *best >= 0 && i < c; i++) {
+        const float top = x[*best], size = fmaxf(fabsf(x[i]), top);
+        if (i != taken && top - x[i] <= 2 * jitter * size)
+            sum += exp((double)x[i] - top);
+    }
+    return (float)(1 / sum);
+}
+
+static void sparse_mixer(const float *x, float *y, int64_t c, float jitter)
+{
+    int64_t first, second;
+    float nothing = 0; /* NaN if one of the row is not finite */
+    for (int64_t i = 0; i < c; i++)
+        nothing += x[i] * 0;
+    const float a = mixer_score(x, c, jitter, -1, &first);
+    const float b = mixer_score(x, c, jitter, first, &second);
+    for (int64_t i = 0; i < c; i++)
+        y[i] = nothing + (i == first ? a : i == second ? b : 0);
+}
+
 void cpu_ref_elementwise(cpu_kernels *table)
 {
     table->add = add;
     table->mul = mul;
     table->silu = silu;
     table->gelu = gelu;
+    table->sigmoid = sigmoid;
+    table->scale = scale;
+    table->softcap = softcap;
+    table->round = round_by;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;
     table->layer_norm = layer_norm;
     table->softmax = softmax;
+    table->sparse_mixer = sparse_mixer;
 }

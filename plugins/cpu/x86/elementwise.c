@@ -21,10 +21,12 @@
         }                                                                      \
     }
 
-#define UNARY(name, expression)                                                \
-    static void name(const float *x, float *y, int64_t n)                      \
+/* arg: the op's attribute. */
+#define UNARY(name, arg, expression)                                           \
+    static void name(const float *x, float *y, int64_t n, float arg)           \
     {                                                                          \
         int64_t i = 0;                                                         \
+        (void)arg;                                                             \
         for (; i + VL <= n; i += VL) {                                         \
             vf a = vf_load(x + i);                                             \
             vf_store(y + i, expression);                                       \
@@ -39,8 +41,32 @@ BINARY(add, p, q, vf_add(a, b))
 BINARY(mul, p, q, vf_mul(a, b))
 BINARY(glu_silu, gate, up, vf_mul(vf_silu(a), b))
 BINARY(glu_gelu, gate, up, vf_mul(vf_gelu(a), b))
-UNARY(silu, vf_silu(a))
-UNARY(gelu, vf_gelu(a))
+UNARY(silu, unused, vf_silu(a))
+UNARY(gelu, unused, vf_gelu(a))
+UNARY(sigmoid, unused, vf_sigmoid(a))
+UNARY(scale, factor, vf_mul(a, vf_set1(factor)))
+UNARY(capped, cap, vf_mul(vf_set1(cap), vf_tanh(vf_div(a, vf_set1(cap)))))
+/* NaN stays NaN: the second operand is taken where one is. */
+UNARY(rounded, scale,
+      vf_mul(vf_set1(scale),
+             vf_max(vf_set1(-127),
+                    vf_min(vf_set1(127), vf_round(vf_div(a, vf_set1(scale)))))))
+
+static void round_by(const float *x, float *y, int64_t n, float step)
+{
+    if (step)
+        rounded(x, y, n, step);
+    else
+        scale(x, y, n, 1);
+}
+
+static void softcap(const float *x, float *y, int64_t n, float cap)
+{
+    if (cap)
+        capped(x, y, n, cap);
+    else
+        scale(x, y, n, 1);
+}
 
 /* Sum of (x - mean)^2, in doubles: squares of large activations pass the range
  * of f32. */
@@ -197,6 +223,10 @@ void ISA(cpu_x86_elementwise)(cpu_kernels *table)
     table->mul = mul;
     table->silu = silu;
     table->gelu = gelu;
+    table->sigmoid = sigmoid;
+    table->scale = scale;
+    table->softcap = softcap;
+    table->round = round_by;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;

@@ -38,6 +38,12 @@ static ALWAYS_INLINE vf vf_tanh(vf x)
 }
 
 /* x / (1 + e^-x) */
+static ALWAYS_INLINE vf vf_sigmoid(vf x)
+{
+    vf e = vf_exp(vf_sub(vf_zero(), x));
+    return vf_div(vf_set1(1.0f), vf_add(vf_set1(1.0f), e));
+}
+
 static ALWAYS_INLINE vf vf_silu(vf x)
 {
     vf e = vf_exp(vf_sub(vf_zero(), x));

@@ -6,7 +6,7 @@
  * cores (convert_tiles.clt), in objects such as textures (convert_words.clt,
  * convert_scales.clt, objects_words.clt), and one element (the accessors).
  *
- * The generator defines BITS, BLOCK (elements) and BLOCK_BYTES of the format. A
+ * The generator defines FORMAT_BITS, BLOCK (elements) and BLOCK_BYTES. A
  * format of floats then defines
  *
  *   STEP                    elements of 16 bytes
@@ -32,8 +32,10 @@
  * byte_at read there. LOAD_DATA reads one range of bytes by LOAD_WORDS(q, at)
  * (weights.clt), or puts q together, where a format has its bits in several.
  *
- * Tensor cores, integer dot products and objects take formats without a
- * minimum, whose scales are for 32 elements or more (gpu_has_canonical()).
+ * What formats share is in templates/format_words.clt. In tiles and objects
+ * integers have 4 or 8 bits, gpu_packed_bits(). Integer dot products and objects
+ * take formats without a minimum, whose scales are for 32 elements or more
+ * (gpu_has_canonical()); of others UNPACK_INT8 is not needed.
  */
 #pragma once
 
@@ -50,6 +52,8 @@ static inline bool gpu_is_integers(uint32_t dtype)
 {
     return clv_format_is(dtype, CLV_FORMAT_INTEGER | CLV_FORMAT_BLOCK);
 }
+/* Bits of an element in tiles and objects: of integers 4 or 8. */
+uint32_t gpu_packed_bits(uint32_t dtype);
 /* Whether weights of the dtype can be bytes or nibbles with a scale for 32 of
  * them. */
 static inline bool gpu_has_canonical(uint32_t dtype)

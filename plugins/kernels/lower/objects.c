@@ -52,7 +52,7 @@ clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
 /* Of a texel of words. */
 static int64_t channels_of(const clv_tensor_desc *w)
 {
-    return 128 / (int64_t)clv_format_of(w->dtype)->bits;
+    return 128 / (int64_t)gpu_packed_bits(w->dtype);
 }
 
 /* Halves stay halves, where images can have them. */
@@ -122,7 +122,7 @@ void gpu_use_objects(gpu_call *call, const gpu_node *product)
     if (gpu_is_integers(dtype)) {
         gpu_call_use(call, gpu_template_scales);
         gpu_call_use(call, gpu_template_objects_words);
-        gpu_call_define(call, "BITS", clv_format_of(dtype)->bits);
+        gpu_call_define(call, "BITS", gpu_packed_bits(dtype));
     } else {
         gpu_call_use(call, gpu_template_objects_floats);
     }
@@ -135,6 +135,7 @@ static clv_status convert_words(gpu_builder *b, uint32_t node,
 {
     gpu_call call;
     begin(&call, "convert_words", gpu_template_convert_words, node, src, dst);
+    gpu_call_define(&call, "BITS", gpu_packed_bits(src->dtype));
     gpu_call_param(&call, "rows", gpu_constant(rows));
     gpu_call_param(&call, "channels", src->channels);
     call.groups[0] = gpu_ceil(dst->channels, 4 * ITEMS);
@@ -142,21 +143,25 @@ static clv_status convert_words(gpu_builder *b, uint32_t node,
     return gpu_build(b, &call, true);
 }
 
-/* The scales of blocks that hold their own, as rows of halves. */
+/* The scales of blocks that hold their own, as rows of halves; those of
+ * sub-blocks, which are products, as floats. */
 static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
                                const gpu_operand *bound, int64_t count,
                                gpu_call *call)
 {
     const clv_tensor_desc *w = &product->in[1].d;
-    const int64_t group = clv_format_of(w->dtype)->group;
-    const int64_t n = w->dims[1] / group;
-    const uint64_t size = (uint64_t)((count * n * 2 + 3) / 4 * 4);
+    const clv_format *f = clv_format_of(w->dtype);
+    const int64_t group = f->group, n = w->dims[1] / group;
+    const uint32_t dtype =
+        f->group == f->elements ? CLV_DTYPE_F16 : CLV_DTYPE_F32;
+    const int64_t bytes = clv_format_of(dtype)->bytes;
+    const uint64_t size = (uint64_t)((count * n * bytes + 3) / 4 * 4);
     gpu_call setup;
     uint32_t index;
     CLV_TRY(gpu_build_private(&lowering->builder, size, true, &index));
     const gpu_operand *scale =
-        gpu_add_private_rows(call, "scale", index, CLV_DTYPE_F16,
-                             gpu_constant(count), n, 2 * n, false);
+        gpu_add_private_rows(call, "scale", index, dtype, gpu_constant(count),
+                             n, bytes * n, false);
     gpu_call_param(call, "group", gpu_constant(group));
     begin(&setup, "convert_scales", gpu_template_convert_scales, product->index,
           bound, scale);

@@ -206,11 +206,13 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
     gpu_call call;
+    const uint32_t form =
+        2 * (node->in[0].index + 1) + (uint32_t)gpu_is_permuted(node);
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
                               rows * (uint64_t)channels * 2, &out->q));
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
                               &out->scale));
-    if (lowering->halves_of == node->in[0].index + 1)
+    if (lowering->halves_of == form)
         return CLV_OK;
     lowering->halves_of = 0;
     gpu_call_init(&call, "activations_tensor_f16",
@@ -225,10 +227,11 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
                          gpu_constant(1), (int64_t)rows, 0, true);
     gpu_call_define(&call, "GROUP", 256);
     gpu_call_define(&call, "ITEMS", 256);
+    gpu_call_define(&call, "PERMUTED", gpu_is_permuted(node));
     call.groups[0] = gpu_rows(&node->in[0]);
     CLV_TRY(gpu_add_run(lowering, &call));
     if (!lowering->aliased)
-        lowering->halves_of = node->in[0].index + 1;
+        lowering->halves_of = form;
     return CLV_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "ops/gemv_tensor_glsl.h"
+#include "code/formats.h"
 #include "ops/gemv_tensor.h"
 #include "ops/tiles.h"
 #include "lower/variant.h"
@@ -9,10 +10,13 @@ typedef struct shape {
     uint32_t streams, warps, deep;
 } shape;
 
-/* Whether bytes meet bytes. */
+/* Whether bytes meet bytes: a unit of weights has one scale. */
 static bool has_dot(const gpu_node *node)
 {
-    return node->target->int_dot && node->in[1].d.dtype != CLV_DTYPE_F16 &&
+    const uint32_t dtype = node->in[1].d.dtype;
+    return node->target->int_dot && gpu_is_integers(dtype) &&
+           (int64_t)clv_format_of(dtype)->group %
+                   (128 / gpu_packed_bits(dtype)) == 0 &&
            !gpu_is_disabled(node->target, "gemv_tensor_dot");
 }
 

@@ -214,7 +214,7 @@ static void add_scales(gpu_call *call, const gpu_node *node, int64_t first)
     const clv_tensor_desc *w = &node->in[1].d;
     gpu_add_scales(call, node, first);
     if (w->quant == CLV_QUANT_PER_GROUP && w->quant_group < w->dims[1] &&
-        w->quant_group % (128 / clv_format_of(w->dtype)->bits))
+        w->quant_group % (128 / gpu_packed_bits(w->dtype)))
         gpu_call_define(call, "ODD", 1);
 }
 

@@ -16,22 +16,43 @@ static bool has_row_scales(const clv_tensor_desc *w)
 
 bool gpu_has_tiles(const clv_tensor_desc *w)
 {
-    return (w->dtype == CLV_DTYPE_F16 || gpu_has_canonical(w->dtype)) &&
+    return (w->dtype == CLV_DTYPE_F16 ||
+            (gpu_is_integers(w->dtype) &&
+             clv_format_of(w->dtype)->group % 16 == 0)) &&
            w->dims[1] % 32 == 0 && (!is_grouped(w) || w->quant_group % 32 == 0);
 }
 
-/* Of a scale in a tile: those of blocks are halves. */
+/* Sub-blocks of 32 channels. */
+static int64_t subs_of(const clv_tensor_desc *w)
+{
+    return clv_format_of(w->dtype)->group % 32 ? 2 : 1;
+}
+
+static bool has_minimum(const clv_tensor_desc *w)
+{
+    return clv_format_of(w->dtype)->minimum_at >= 0;
+}
+
+/* Of a row in a tile. The scales of blocks are halves; floats are those of
+ * sub-blocks, which are products, and those that have minimums. */
 static int64_t scale_bytes(const clv_tensor_desc *w)
 {
-    return is_grouped(w)                               ? 4
-           : clv_format_is(w->dtype, CLV_FORMAT_BLOCK) ? 2
-                                                       : 0;
+    const clv_format *f = clv_format_of(w->dtype);
+    if (!(f->format_class & CLV_FORMAT_BLOCK))
+        return is_grouped(w) ? 4 : 0;
+    return f->group == f->elements && !has_minimum(w)
+               ? 2
+               : 4 * subs_of(w) * (has_minimum(w) ? 2 : 1);
 }
 
 int64_t gpu_tile_bytes(const clv_tensor_desc *w)
 {
-    return 16 *
-           (32 * (int64_t)clv_format_of(w->dtype)->bits / 8 + scale_bytes(w));
+    return 16 * (4 * (int64_t)gpu_packed_bits(w->dtype) + scale_bytes(w));
+}
+
+bool gpu_is_permuted(const gpu_node *product)
+{
+    return subs_of(&product->in[1].d) == 2 && !gpu_is_glsl(product->target);
 }
 
 int64_t gpu_tiles_row(const clv_tensor_desc *w)
@@ -41,14 +62,18 @@ int64_t gpu_tiles_row(const clv_tensor_desc *w)
 
 bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
 {
-    return a->dtype == b->dtype && is_grouped(a) == is_grouped(b);
+    return gpu_packed_bits(a->dtype) == gpu_packed_bits(b->dtype) &&
+           scale_bytes(a) == scale_bytes(b) && subs_of(a) == subs_of(b) &&
+           has_minimum(a) == has_minimum(b) && !a->quant == !b->quant;
 }
 
 void gpu_tile_defines(gpu_call *call, const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    gpu_call_define(call, "BITS", clv_format_of(w->dtype)->bits);
+    gpu_call_define(call, "BITS", gpu_packed_bits(w->dtype));
     gpu_call_define(call, "SCALE_BYTES", scale_bytes(w));
+    gpu_call_define(call, "SUBS", subs_of(w));
+    gpu_call_define(call, "MINIMUMS", has_minimum(w));
     gpu_call_define(call, "ROW_SCALES", has_row_scales(w));
     gpu_call_define(call, "FRAGMENTS", w->quant && !gpu_is_glsl(node->target));
 }

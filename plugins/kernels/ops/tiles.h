@@ -5,13 +5,16 @@
 #include "lower/lower.h"
 
 /* Whether weights can lie in tiles: their dtype, and whole blocks of 32
- * channels with one scale. */
+ * channels with one scale, or two. */
 bool gpu_has_tiles(const clv_tensor_desc *w);
 /* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
 int64_t gpu_tile_bytes(const clv_tensor_desc *w);
 int64_t gpu_tiles_row(const clv_tensor_desc *w);
 /* Whether two of them lie alike, so that one text serves both. */
 bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b);
+/* Whether x in halves is to be in the order of channels that tiles of sub-blocks
+ * of 16 have. */
+bool gpu_is_permuted(const gpu_node *product);
 /* Defines what kernels need to know of the product's tiles. */
 void gpu_tile_defines(gpu_call *call, const gpu_node *node);
 /* Adds the scales beside the product's weights, those of the output channels

@@ -29,6 +29,8 @@ static void describe(const ref_settings *settings, uint32_t kind,
                               CLV_MEM_COHERENT | CLV_MEM_CACHED,
     };
     type->flags = flags[kind];
+    if (settings->import_writable)
+        type->flags |= CLV_MEM_IMPORTS_WRITABLE;
     if (settings->import && kind == REF_MEMORY_SHARED)
         type->import_handles = CLV_HANDLE_OPAQUE_FD;
     else if (settings->import && kind != REF_MEMORY_LOCAL)
@@ -171,6 +173,11 @@ static clv_status check_import(const clv_plugin_buffer *buf,
         return clv_fail(host, CLV_ERR_INVALID,
                         REF_NAME ": access %u of an import is not 1 to 3",
                         (unsigned)import->access);
+    if (type.flags & CLV_MEM_IMPORTS_WRITABLE &&
+        !(import->access & CLV_ACCESS_WRITE))
+        return clv_fail(buf->host, CLV_ERR_UNSUPPORTED,
+                        REF_NAME ": memory that cannot be written is not "
+                                 "imported; copy");
     if (by_fd ? import->fd < 0 || import->fd > INT32_MAX : !import->pointer)
         return clv_fail(host, CLV_ERR_INVALID,
                         REF_NAME ": an import without "

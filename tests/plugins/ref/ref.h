@@ -54,7 +54,8 @@ typedef enum ref_memory {
 /* Of one device; settings.h says what each means. */
 typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
-    bool flag_wait, is_virtual, import, hide, in_place, progress, split;
+    bool flag_wait, is_virtual, import, import_writable, hide, in_place,
+        progress, split;
     bool trace_nodes, prefers, fickle;
     uint32_t fail_after, delay_us, queue_depth, max_programs, tick_ns;
     uint32_t pointer_align, stride_align;

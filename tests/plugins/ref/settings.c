@@ -159,6 +159,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     read_ops(&r, out);
     read_memory(&r, out);
     out->import = read_bool(&r, "import");
+    out->import_writable = read_bool(&r, "import_writable");
     out->max_buffer = read_count(&r, "max_buffer");
     out->n_static = read_numbers(&r, "static", out->statics, REF_MAX_STATIC);
     for (uint32_t i = 0; i < out->n_static; i++)

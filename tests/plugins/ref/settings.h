@@ -19,6 +19,8 @@
                    "its memory types in this order"),                          \
         REF_OPTION("import" i, BOOL, "on", 0, 0,                               \
                    "whether memory from elsewhere can be used"),               \
+        REF_OPTION("import_writable" i, BOOL, "off", 0, 0,                     \
+                   "only such as can be written"),                             \
         REF_OPTION("max_buffer" i, INT, "0", 0, 1e15,                          \
                    "bytes of the largest buffer; 0: no bound"),                \
         REF_OPTION("static" i, STRING, "", 0, 0,                               \
