@@ -37,9 +37,10 @@
 /* Vectors of weights in a piece of n blocks. */
 #define VECTORS(n) (((n)*CPU_BLOCK + 4 * VL - 1) / (4 * VL))
 
+/* A value for each group, in vectors; lanes without a group are zero. */
+#define GROUP_VECTORS ((GROUPS + VL - 1) / VL)
 typedef struct factors {
-    float scale[PIECE / 16] __attribute__((aligned(64)));
-    float minimum[PIECE / 16] __attribute__((aligned(64)));
+    vf scale[GROUP_VECTORS], minimum[GROUP_VECTORS];
 } factors;
 
 /* Elements k to k + PIECE of row o, or as many blocks as there are. */
@@ -199,33 +200,50 @@ static ALWAYS_INLINE uint64_t four_halves(const uint8_t *p, int64_t stride)
     return (uint64_t)high << 32 | low;
 }
 
+/* Values of eight groups. */
+static ALWAYS_INLINE vf eight_lanes(__m256 v)
+{
+#if VL == 16
+    return _mm512_zextps256_ps512(v);
+#else
+    return v;
+#endif
+}
+
+static ALWAYS_INLINE void store_eight(float *p, vf v)
+{
+#if VL == 16
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(v));
+#else
+    vf_store(p, v);
+#endif
+}
+
 /* The f16 that blocks have at `at`. */
-static ALWAYS_INLINE void block_factors(const piece *p, int at, float *out)
+static ALWAYS_INLINE vf block_factors(const piece *p, int at)
 {
     const uint8_t *w = p->w + at;
+    uint8_t some[16] = {0};
     if (p->n == BLOCKS) {
         __m128i h = _mm_set_epi64x(
             (long long)four_halves(w + 4 * block_size(), block_size()),
             (long long)four_halves(w, block_size()));
-        _mm256_storeu_ps(out, _mm256_cvtph_ps(h));
-        return;
+        return eight_lanes(_mm256_cvtph_ps(h));
     }
-    for (int i = 0; i < BLOCKS; i++)
-        out[i] = i < p->n ? load_f16(w + i * block_size()) : 0;
-}
-
-/* Minimums that formats of single blocks add. */
-static ALWAYS_INLINE void negate(float *minimums)
-{
-    __m256 v = _mm256_loadu_ps(minimums);
-    _mm256_storeu_ps(minimums, _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)));
+    for (int i = 0; i < BLOCKS && i < p->n; i++)
+        memcpy(some + 2 * i, w + i * block_size(), 2);
+    return eight_lanes(_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)some)));
 }
 
 /* Scales that lie beside the weights. */
-static ALWAYS_INLINE void beside_factors(const piece *p, float *out)
+static ALWAYS_INLINE vf beside_factors(const piece *p)
 {
-    for (int i = 0; i < BLOCKS; i++)
-        out[i] = i < p->n ? cpu_scale(p->a, p->o, p->k + i * CPU_BLOCK) : 0;
+    float d[BLOCKS] = {0};
+    if (p->n == BLOCKS && p->a->group == p->a->k)
+        return eight_lanes(_mm256_set1_ps(cpu_scale(p->a, p->o, 0)));
+    for (int i = 0; i < BLOCKS && i < p->n; i++)
+        d[i] = cpu_scale(p->a, p->o, p->k + i * CPU_BLOCK);
+    return eight_lanes(_mm256_loadu_ps(d));
 }
 
 /* Eight signed bytes as floats, times d. */
@@ -234,13 +252,17 @@ static ALWAYS_INLINE __m256 scaled(__m128i q, __m256 d)
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), d);
 }
 
-/* 8 or 16 signed bytes times d. */
-static ALWAYS_INLINE void scaled_bytes(__m128i q, float d, float *out)
+/* A signed byte for each group, times d. */
+static ALWAYS_INLINE void scaled_bytes(__m128i q, float d, vf *out)
 {
-    __m256 factor = _mm256_set1_ps(d);
-    _mm256_storeu_ps(out, scaled(q, factor));
-    if (GROUPS == 16)
-        _mm256_storeu_ps(out + 8, scaled(_mm_srli_si128(q, 8), factor));
+#if VL == 16 && GROUP == 16
+    *out = vf_mul(vf_from_int(_mm512_cvtepi8_epi32(q)), vf_set1(d));
+#else
+    out[0] = eight_lanes(scaled(q, _mm256_set1_ps(d)));
+    if (GROUP_VECTORS > 1)
+        out[GROUP_VECTORS - 1] =
+            eight_lanes(scaled(_mm_srli_si128(q, 8), _mm256_set1_ps(d)));
+#endif
 }
 
 /* Of Q4_K and Q5_K; see clv_k_scale(). */

@@ -14,7 +14,7 @@ static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 
 static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 {
-    beside_factors(p, out->scale);
+    *out->scale = beside_factors(p);
 }
 
 #include "matmul_bytes.h"

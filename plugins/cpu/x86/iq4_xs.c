@@ -29,8 +29,8 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     __m256i scales =
         _mm256_sub_epi32(_mm256_or_si256(low, _mm256_slli_epi32(high, 4)),
                          _mm256_set1_epi32(32));
-    _mm256_storeu_ps(out->scale, _mm256_mul_ps(_mm256_cvtepi32_ps(scales),
-                                               _mm256_set1_ps(load_f16(w))));
+    *out->scale = eight_lanes(
+        _mm256_mul_ps(_mm256_cvtepi32_ps(scales), _mm256_set1_ps(load_f16(w))));
 }
 
 #include "matmul_bytes.h"

@@ -62,13 +62,15 @@ static void fold_rows(const cpu_matmul_args *a, int64_t o, int n_rows,
         piece w = piece_at(a, o + (i < n_rows ? i : n_rows - 1), k,
                            blocks_from(a, k));
         factors f;
+        float scales[BLOCKS];
         read_factors(&w, &f);
+        store_eight(scales, f.scale[0]);
         for (int p = 0; p < VECTORS(w.n); p++)
             vi_store(bytes + p * 4 * VL, weights(w.w, p, w.n));
         for (int g = 0; g < 2; g++) {
             int left = w.n - g * FOLDED;
             left = left < 0 ? 0 : left < FOLDED ? left : FOLDED;
-            d[g][i] = fold_group(bytes + g * Q16_GROUP, f.scale + g * FOLDED,
+            d[g][i] = fold_group(bytes + g * Q16_GROUP, scales + g * FOLDED,
                                  left, q[i] + g * Q16_GROUP);
         }
     }
@@ -191,9 +193,9 @@ static ALWAYS_INLINE void dot_piece(const piece *w, const uint8_t *xp,
     UNROLL
     for (int t = 0; t < n; t++) {
         const float *d = q16_scales(xp + t * x_size, length) + k / Q16_GROUP;
-        UNROLL
-        for (int b = 0; b < BLOCKS; b++)
-            scales[t][b] = b < w->n ? f.scale[b] * d[b / FOLDED] : 0;
+        __m256 dx = _mm256_set_m128(_mm_set1_ps(w->n > FOLDED ? d[1] : 0),
+                                    _mm_set1_ps(d[0]));
+        store_eight(scales[t], vf_mul(f.scale[0], eight_lanes(dx)));
     }
     UNROLL
     for (int p = 0; p < VECTORS(w->n); p++) {

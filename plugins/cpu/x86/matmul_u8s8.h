@@ -21,12 +21,18 @@ typedef struct panel {
 static ALWAYS_INLINE void pack_row(panel *p, const piece *from, int r, int g,
                                    uint8_t *bytes)
 {
+    float lanes[2][GROUP_VECTORS * VL];
     factors f;
     read_factors(from, &f);
-    for (int i = 0; i < from->n * CPU_BLOCK / GROUP; i++) {
-        p->d[g + i][r] = f.scale[i];
+    for (int i = 0; i < GROUP_VECTORS; i++) {
+        vf_store(lanes[0] + i * VL, f.scale[i]);
         if (HAS_MINIMUM)
-            p->m[g + i][r] = f.minimum[i];
+            vf_store(lanes[1] + i * VL, f.minimum[i]);
+    }
+    for (int i = 0; i < from->n * CPU_BLOCK / GROUP; i++) {
+        p->d[g + i][r] = lanes[0][i];
+        if (HAS_MINIMUM)
+            p->m[g + i][r] = lanes[1][i];
     }
     for (int i = 0; i < VECTORS(from->n); i++)
         vi_store(bytes + i * 4 * VL, weights(from->w, i, from->n));

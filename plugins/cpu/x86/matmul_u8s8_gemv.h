@@ -7,9 +7,6 @@
 
 #define GEMV_TOKENS 4 /* rows of x at once */
 
-/* Vectors of a value for each group of a piece. */
-#define GROUP_VECTORS ((GROUPS + VL - 1) / VL)
-
 typedef struct dots {
     vf acc[GEMV_TOKENS], rest[GEMV_TOKENS]; /* rest: offset or minimums */
 } dots;
@@ -40,8 +37,9 @@ static ALWAYS_INLINE vf x_lanes(const float *d, int j, int n)
 #endif
 }
 
-/* Of the groups' scales those of the lanes of vector p. */
-static ALWAYS_INLINE vf spread(const float *scales, int p)
+/* Of the groups' scales those of the lanes of vector p; AVX-512 takes them from
+ * the register, the others from memory. */
+static ALWAYS_INLINE vf spread(vf in_register, const float *scales, int p)
 {
 #if VL == 16
     const int each = GROUP / 4, first = p * 4 * VL / GROUP;
@@ -49,13 +47,37 @@ static ALWAYS_INLINE vf spread(const float *scales, int p)
         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i index = _mm512_add_epi32(_mm512_srli_epi32(lane, each == 8 ? 3 : 2),
                                      _mm512_set1_epi32(first));
-    return _mm512_permutexvar_ps(index, vf_load(scales));
+    (void)scales;
+    return _mm512_permutexvar_ps(index, in_register);
 #elif GROUP == CPU_BLOCK
+    (void)in_register;
     return _mm256_broadcast_ss(scales + p);
 #else
+    (void)in_register;
     return _mm256_set_m128(_mm_broadcast_ss(scales + 2 * p + 1),
                            _mm_broadcast_ss(scales + 2 * p));
 #endif
+}
+
+/* The scales of a piece times those of a row of x, in vectors and in memory;
+ * rest: see dots. */
+static ALWAYS_INLINE void combine(const piece *w, const factors *f,
+                                  const uint8_t *x, vf *scale, float *scales,
+                                  vf *rest)
+{
+    const int64_t length = w->a->k, k = w->k;
+    const float *d = q8_scales(x, length) + k / CPU_BLOCK;
+    const float *sums = q8_sums(x, length, GROUP) + k / GROUP;
+    const int groups = w->n * CPU_BLOCK / GROUP;
+    UNROLL
+    for (int j = 0; j < GROUP_VECTORS; j++) {
+        vf dx = x_lanes(d, j, w->n);
+        scale[j] = vf_mul(dx, f->scale[j]);
+        vf m = HAS_MINIMUM ? vf_mul(dx, f->minimum[j]) : scale[j];
+        *rest = vf_fma(m, load_lanes(sums, j * VL, groups), *rest);
+        if (VL == 8)
+            vf_store(scales + j * VL, scale[j]);
+    }
 }
 
 /* A piece of w times n rows of x. */
@@ -63,34 +85,21 @@ static ALWAYS_INLINE void dot_piece(const piece *w, const uint8_t *xp,
                                     size_t x_size, dots *d, const int n)
 {
     float scales[GEMV_TOKENS][PIECE / 16] __attribute__((aligned(64)));
-    const int64_t length = w->a->k, k = w->k;
-    const int groups = w->n * CPU_BLOCK / GROUP;
+    vf scale[GEMV_TOKENS][GROUP_VECTORS];
     factors f;
 
     read_factors(w, &f);
     UNROLL
-    for (int t = 0; t < n; t++) {
-        const uint8_t *x = xp + t * x_size;
-        const float *sums = q8_sums(x, length, GROUP) + k / GROUP;
-        UNROLL
-        for (int j = 0; j < GROUP_VECTORS; j++) {
-            vf dx = x_lanes(q8_scales(x, length) + k / CPU_BLOCK, j, w->n);
-            vf s = vf_mul(dx, load_lanes(f.scale, j * VL, GROUPS));
-            vf m = HAS_MINIMUM
-                       ? vf_mul(dx, load_lanes(f.minimum, j * VL, GROUPS))
-                       : s;
-            vf_store(scales[t] + j * VL, s);
-            d->rest[t] =
-                vf_fma(m, load_lanes(sums, j * VL, groups), d->rest[t]);
-        }
-    }
+    for (int t = 0; t < n; t++)
+        combine(w, &f, xp + t * x_size, scale[t], scales[t], &d->rest[t]);
     UNROLL
     for (int p = 0; p < VECTORS(w->n); p++) {
         vi q = weights(w->w, p, w->n);
         UNROLL
         for (int t = 0; t < n; t++) {
-            vi v = dot_vector(q, vi_load(xp + t * x_size + k + p * 4 * VL));
-            d->acc[t] = vf_fma(vf_from_int(v), spread(scales[t], p), d->acc[t]);
+            vi v = dot_vector(q, vi_load(xp + t * x_size + w->k + p * 4 * VL));
+            d->acc[t] = vf_fma(vf_from_int(v),
+                               spread(scale[t][0], scales[t], p), d->acc[t]);
         }
     }
 }

@@ -15,7 +15,7 @@ static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 
 static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 {
-    block_factors(p, 0, out->scale);
+    *out->scale = block_factors(p, 0);
 }
 
 #include "matmul_u8s8.h"

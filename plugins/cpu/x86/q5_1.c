@@ -13,9 +13,9 @@ static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 
 static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 {
-    block_factors(p, 0, out->scale);
-    block_factors(p, 2, out->minimum);
-    negate(out->minimum);
+    *out->scale = block_factors(p, 0);
+    /* It is added. */
+    *out->minimum = vf_sub(vf_zero(), block_factors(p, 2));
 }
 
 #include "matmul_u8s8.h"
