@@ -8,6 +8,8 @@ from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
 
 OURS = (("core.plan", "tensor"),)
 FIRST = (("core.plan", "first"),)  # where the strategies start from
+# What runs of their plans teach is not to help ours.
+SAVED = FIRST + (("core.profile", "off"),)
 UNKEPT = (("core.program_cache", 0),)
 NEEDING_COSTS = (strategies.tensor_level, strategies.unrestricted)
 LIKELY = 4       # cuts of the sequence that are measured
@@ -97,7 +99,7 @@ class Lab:
         second one knows how long waits are. before: two runs of so many tokens
         come first."""
         trace = self.tools.path("trace.json")
-        settings = settings if not plan else FIRST + settings
+        settings = settings if not plan else SAVED + settings
         args = ("-p", 0, "-n", 1, "-d", DEPTH, "-b", DEPTH) if n == 1 else \
             ("-p", "%d,%d" % (before, n) if before else n, "-n", 0, "-b", n)
         if plan:
