@@ -111,6 +111,7 @@ typedef struct llm_weight {
     char name[LLM_TENSOR_NAME];
     clv_tensor *tensor;
     clv_tensor *scales; /* of the tensor, or NULL */
+    float input_scale;  /* by which its other factor is rounded; 0: it is not */
 } llm_weight;
 
 /* A matrix or a norm, and what is added after it. Absent ones are NULL. */
@@ -142,6 +143,12 @@ typedef struct llm_graph {
     clv_value rope_main; /* input: frequencies that change with the length of
                             the context; CLV_NO_TENSOR: they do not */
     clv_value embd, rope[2]; /* set by llm_embed(): MAIN and LOCAL */
+    /* The latest value that was rounded for a product: q, k and v share one. */
+    clv_value unrounded, rounded;
+    float rounded_by;
+    /* Told what a weight is multiplied with; may be NULL. */
+    void (*observe)(void *ctx, clv_value x, const llm_weight *w);
+    void *observe_ctx;
 } llm_graph;
 
 /* ------------------------------------------------------------------------ */

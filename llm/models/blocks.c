@@ -8,10 +8,26 @@ static clv_value use(llm_graph *g, const llm_weight *w)
     return w ? clv_graph_weight(g->graph, w->name, w->tensor) : CLV_NO_TENSOR;
 }
 
+/* What a weight is multiplied with: x, rounded where the weight says so. */
+static clv_value factor(llm_graph *g, clv_value x, const llm_weight *w)
+{
+    if (g->observe)
+        g->observe(g->observe_ctx, x, w);
+    if (!w->input_scale)
+        return x;
+    if (x != g->unrounded || w->input_scale != g->rounded_by) {
+        g->rounded = clv_graph_round(g->graph, x, w->input_scale);
+        g->unrounded = x;
+        g->rounded_by = w->input_scale;
+    }
+    return g->rounded;
+}
+
 clv_value llm_linear_of(llm_graph *g, clv_value x, const llm_linear *w)
 {
     const clv_value weight = use(g, w->weight);
-    return clv_graph_matmul(g->graph, x, weight, use(g, w->bias));
+    return clv_graph_matmul(g->graph, factor(g, x, w->weight), weight,
+                            use(g, w->bias));
 }
 
 clv_value llm_norm(llm_graph *g, clv_value x, const llm_linear *w)
@@ -184,10 +200,12 @@ clv_value llm_layers(llm_graph *g, clv_value x)
 
 clv_value llm_logits(llm_graph *g, clv_value x)
 {
-    const llm_linear *output = &g->weights->model[LLM_OUTPUT];
-    x = llm_norm(g, x, &g->weights->model[LLM_OUTPUT_NORM]);
-    x = clv_graph_matmul(g->graph, x,
-                         output->weight ? use(g, output->weight) : g->embd,
+    const llm_linear *ends = g->weights->model, *output = &ends[LLM_OUTPUT];
+    const llm_weight *w =
+        output->weight ? output->weight : ends[LLM_TOKEN_EMBD].weight;
+    x = llm_norm(g, x, &ends[LLM_OUTPUT_NORM]);
+    x = clv_graph_matmul(g->graph, factor(g, x, w),
+                         output->weight ? use(g, w) : g->embd,
                          use(g, output->bias));
     return g->hp->final_softcap
                ? clv_graph_softcap(g->graph, x, g->hp->final_softcap)

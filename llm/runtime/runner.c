@@ -1,5 +1,6 @@
 #include "runner.h"
 
+#include "../base/array.h"
 #include "../base/str.h"
 
 #include <stdio.h>
@@ -17,6 +18,19 @@ static void add_states(llm_runner *r, const llm_kv_cache *cache)
         r->io.v[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
                                      clv_tensor_dims(cache->v[i]));
     }
+}
+
+static void observe(void *ctx, clv_value x, const llm_weight *w)
+{
+    llm_runner *r = ctx;
+    const llm_observed o = {x, w};
+    bool known = false;
+    for (uint64_t i = 0; i < r->observed.n; i++)
+        known |= r->observed.items[i].x == x;
+    if (!known)
+        clv_graph_output(r->graph, x, w->name);
+    if (LLM_ARRAY_ADD(&r->observed, o))
+        r->observed.failed = true;
 }
 
 static clv_status build(llm_runner *r, const llm_kv_cache *cache)
@@ -48,7 +62,13 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
             ? clv_graph_input(g, "rope_freqs", CLV_DTYPE_F32, 1, &pairs)
             : CLV_NO_TENSOR;
     add_states(r, cache);
+    if (r->shape.observed) {
+        io->observe = observe;
+        io->observe_ctx = r;
+    }
     r->logits = io->hp->arch->build(io);
+    if (r->observed.failed)
+        return llm_no_memory("a graph");
     clv_graph_output(g, r->logits, "logits");
     return clv_graph_check(g);
 }
@@ -90,6 +110,7 @@ void llm_runner_destroy(llm_runner *runner)
     clv_plan_destroy(runner->plan);
     clv_graph_destroy(runner->graph);
     pthread_mutex_unlock(&runner->model->lock);
+    free(runner->observed.items);
     free(runner->io.k);
     free(runner->io.v);
     free(runner);
@@ -228,4 +249,14 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
 const float *llm_runner_logits(const llm_runner *runner)
 {
     return clv_tensor_data(clv_exec_tensor(runner->exec, runner->logits));
+}
+
+const float *llm_runner_value(const llm_runner *runner, clv_value value,
+                              uint64_t *n)
+{
+    const clv_tensor *t = clv_exec_tensor(runner->exec, value);
+    *n = 1;
+    for (uint32_t i = 0; i < clv_tensor_rank(t); i++)
+        *n *= (uint64_t)clv_tensor_dims(t)[i];
+    return clv_tensor_data(clv_exec_tensor(runner->exec, value));
 }

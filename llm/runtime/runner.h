@@ -17,7 +17,14 @@ typedef struct llm_shape {
     uint32_t n_tokens;
     bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
     bool all_logits; /* of every token, not of the last one only */
+    bool observed;   /* what weights are multiplied with can be read */
 } llm_shape;
+
+/* A product of the graph. */
+typedef struct llm_observed {
+    clv_value x;
+    const llm_weight *w;
+} llm_observed;
 
 typedef struct llm_runner {
     clv_model *model;
@@ -27,6 +34,11 @@ typedef struct llm_runner {
     clv_exec *exec;
     llm_graph io; /* values of the graph */
     clv_value logits;
+    struct {
+        llm_observed *items;
+        uint64_t n, capacity;
+        bool failed;     /* memory ran out */
+    } observed;          /* with shape.observed */
     clv_learned learned; /* from the latest run */
     int64_t symbols[2];  /* of the latest run */
     uint32_t n_symbols;
@@ -65,3 +77,6 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
 /* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
  * n_vocab]. */
 const float *llm_runner_logits(const llm_runner *runner);
+/* The elements of an observed value in the latest run. */
+const float *llm_runner_value(const llm_runner *runner, clv_value value,
+                              uint64_t *n);

@@ -76,6 +76,7 @@ static clv_status wrap_weight(const loader *l, const llm_source_tensor *t,
     CLV_TRY(wrap(l, t, &w->tensor));
     if (!t->quant)
         return CLV_OK;
+    w->input_scale = t->input_scale;
     const bool grouped = t->quant == CLV_QUANT_PER_GROUP;
     const int64_t rows = t->dims[0], n = (int64_t)t->n_scales;
     const llm_source_tensor scales = {

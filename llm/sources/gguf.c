@@ -2,9 +2,11 @@
 
 #include "../files/gguf_kv.h"
 #include "../files/gguf_types.h"
+#include "../quantize/names.h"
 #include "../tokenizer/gguf.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,8 @@
 typedef struct gguf_source {
     llm_source base;
     llm_gguf *gguf;
+    llm_str *int4; /* names of matrices that hold two numbers a byte */
+    uint64_t n_int4;
 } gguf_source;
 
 static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
@@ -189,6 +193,66 @@ static clv_status check_types(const llm_gguf *g)
     return CLV_OK;
 }
 
+/* The tensor beside t, of `suffix` in place of "weight", in F32; NULL if there
+ * is none. */
+static const llm_gguf_tensor *
+beside(const gguf_source *s, const llm_gguf_tensor *t, const char *suffix)
+{
+    char name[LLM_SCALE_NAME];
+    const llm_gguf_tensor *found = llm_scale_name(t->name, suffix, name)
+                                       ? llm_gguf_find(s->gguf, name)
+                                       : NULL;
+    return found && found->dtype == CLV_DTYPE_F32 ? found : NULL;
+}
+
+static bool is_int4(const gguf_source *s, llm_str name)
+{
+    for (uint64_t i = 0; i < s->n_int4; i++)
+        if (llm_str_equal(s->int4[i], name))
+            return true;
+    return false;
+}
+
+/* Integers with their scales, as names.h says. */
+static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
+                              llm_source_tensor *out)
+{
+    const llm_gguf_tensor *scales = beside(s, t, "scale");
+    const llm_gguf_tensor *input = beside(s, t, "input_scale");
+    const int64_t rows = t->dims[0];
+    if (is_int4(s, t->name)) {
+        out->dtype = CLV_DTYPE_I4;
+        out->dims[t->rank - 1] *= 2;
+    }
+    const int64_t columns = out->dims[1];
+    const int64_t groups = scales && scales->rank == 2 ? scales->dims[1] : 1;
+    if (t->rank != 2 || !scales || scales->rank > 2 ||
+        (scales->dims[0] != rows &&
+         (scales->dims[0] != 1 || scales->rank > 1)) ||
+        columns % groups)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: integers '%s' have no f32 scales beside them, of "
+                         "shape [1], [rows] or [rows, groups]; make the file "
+                         "again with cleave quantize",
+                         llm_gguf_path(s->gguf), llm_str_show(t->name).text);
+    out->quant = scales->rank == 2         ? CLV_QUANT_PER_GROUP
+                 : scales->dims[0] == rows ? CLV_QUANT_PER_CHANNEL
+                                           : CLV_QUANT_PER_TENSOR;
+    out->group = scales->rank == 2 ? (uint32_t)(columns / groups) : 0;
+    out->scales = scales->data;
+    out->n_scales = (uint64_t)(scales->dims[0] * groups);
+    if (!input)
+        return CLV_OK;
+    memcpy(&out->input_scale, input->data, sizeof out->input_scale);
+    if (out->input_scale > 0 && out->input_scale < INFINITY)
+        return CLV_OK;
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: the input scale of '%s' is %g, wanted is a positive "
+                     "number; make the file again with cleave quantize",
+                     llm_gguf_path(s->gguf), llm_str_show(t->name).text,
+                     (double)out->input_scale);
+}
+
 static clv_status find(llm_source *base, const char *name,
                        llm_source_tensor *out)
 {
@@ -203,7 +267,7 @@ static clv_status find(llm_source *base, const char *name,
         .size = t->size,
     };
     memcpy(out->dims, t->dims, sizeof out->dims);
-    return CLV_OK;
+    return t->dtype == CLV_DTYPE_I8 ? find_scales(s, t, out) : CLV_OK;
 }
 
 /* Whether a file declares that it has no vocabulary. */
@@ -230,6 +294,7 @@ static void destroy(llm_source *base)
 {
     gguf_source *s = (gguf_source *)base;
     llm_gguf_close(s->gguf);
+    free(s->int4);
     free(s);
 }
 
@@ -244,6 +309,12 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
     clv_status status = llm_gguf_open(path, &s->gguf);
     if (status)
         goto failed;
+    if (llm_gguf_has(s->gguf, LLM_INT4_KEY)) {
+        status =
+            llm_gguf_get_strings(s->gguf, LLM_INT4_KEY, &s->int4, &s->n_int4);
+        if (status)
+            goto failed;
+    }
     status = load_hparams(s->gguf, &s->base.hparams);
     if (status)
         goto failed;

@@ -49,6 +49,11 @@ static double scale(double x)
     return 0.5 * x;
 }
 
+static double rounded(double x)
+{
+    return 0.5 * fmin(fmax(rint(x / 0.5), -127), 127);
+}
+
 static double softcap(double x)
 {
     return 0.5 * tanh(x / 0.5);
@@ -242,6 +247,8 @@ static void check(checker *c)
         check_unary(c, "sigmoid", t->sigmoid, sigmoid);
     if (t->scale != b->scale)
         check_unary(c, "scale", t->scale, scale);
+    if (t->round != b->round)
+        check_unary(c, "round", t->round, rounded);
     if (t->softcap != b->softcap)
         check_unary(c, "softcap", t->softcap, softcap);
     if (t->glu_silu != b->glu_silu)
