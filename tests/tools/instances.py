@@ -72,7 +72,7 @@ def put_rope(r, kind, config, rotated):
 def make_config(r, kind):
     groups, kv = r.choice([1, 2, 3]), r.choice([1, 2, 3])
     dim = r.choice([4, 6, 8, 16])
-    heads = groups * kv if kind not in ("phi",) else kv
+    heads = groups * kv
     layers = r.choice([2, 3, 4])
     c = {
         "architectures": [CLASSES[kind]], "model_type": kind,
