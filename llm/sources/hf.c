@@ -206,12 +206,6 @@ static void add_factors(hf_source *s, const char *name, float *factors)
     snprintf(e->name, sizeof e->name, "%s", name);
 }
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && strcmp(text + n - m, suffix) == 0;
-}
-
 /* Tensors that are not needed: older files store the rotary frequencies, some
  * store the output matrix although it is tied. */
 static bool superfluous(const llm_arch *arch, const char *name, bool tied)
@@ -222,7 +216,7 @@ static bool superfluous(const llm_arch *arch, const char *name, bool tied)
         if (tied && row->flags & LLM_TIED && !strcmp(name, output))
             return true;
     }
-    return ends_with(name, ".rotary_emb.inv_freq");
+    return llm_arch_ignores(name);
 }
 
 /* With a tensor that is not used the model would be computed wrongly. */
@@ -292,6 +286,11 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
+static clv_status check(const llm_source *base)
+{
+    return llm_safetensors_check(((const hf_source *)base)->files);
+}
+
 static void destroy(llm_source *base)
 {
     hf_source *s = (hf_source *)base;
@@ -333,6 +332,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
+                           .check = check,
                            .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);
