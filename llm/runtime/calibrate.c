@@ -6,6 +6,7 @@
  */
 #include "../base/str.h"
 #include "../quantize/ranges.h"
+#include "../models/rope.h"
 #include "runner.h"
 
 #include <math.h>
