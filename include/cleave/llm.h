@@ -125,6 +125,12 @@ CLV_API uint32_t clv_session_position(const clv_session *session);
 /* Forgets all tokens from position on. */
 CLV_API clv_status clv_session_truncate(clv_session *session,
                                         uint32_t position);
+/* Forgets all tokens but those at the beginning that ids begin with too, and
+ * always ids[n - 1]: *n_kept, less than n, stay in the cache, and ids from
+ * there on are to be evaluated. So a conversation or a text with the same
+ * beginning as the one before costs its new tokens only. n: at least 1. */
+CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
+                                     uint32_t n, uint32_t *n_kept);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
  * more a prefill of up to n_batch. Where a device has static shapes that is a
  * graph of n rows, or of a few more if it should take less time; else one for
@@ -173,29 +179,95 @@ CLV_API void clv_session_cancel(clv_session *session);
 /* ------------------------------------------------------------------------ */
 /* Sampling                                                                 */
 
-/* Applied in this order: repetition penalty, top-k, top-p, min-p, temperature,
- * draw. llama.cpp's defaults come from clv_sampler_defaults(). */
+/*
+ * A chain of samplers with llama.cpp's names and defaults. Each takes the
+ * tokens that the ones before it have left:
+ *
+ *   penalties    makes tokens of the history less likely
+ *   dry          makes a token less likely that would go on with a sequence
+ *                which the history has had before
+ *   top_n_sigma  drops logits under the highest one less n standard deviations
+ *   top_k        keeps the k most likely tokens
+ *   typ_p        keeps those whose information is nearest to the entropy, as
+ *                many as make up a probability
+ *   top_p        keeps the most likely ones that make up a probability
+ *   min_p        drops those less likely than a part of the most likely one
+ *   xtc          at times drops all likely tokens but the least of them
+ *   temperature  fixed, or by the entropy of what is left (dynamic)
+ *
+ * That is the default order. A token is drawn from what is left at the end.
+ */
+typedef struct clv_logit_bias {
+    int32_t id;
+    float bias; /* added to the logit; -INFINITY: never drawn */
+} clv_logit_bias;
+
 typedef struct clv_sampler_params {
     float temperature;    /* <= 0: the most likely token, first of equals */
     uint32_t top_k;       /* 0: all */
     float top_p;          /* 1: all; in 0..1 */
     float min_p;          /* 0: none; in 0..1 */
-    float repeat_penalty; /* 1: none; > 0 */
-    uint32_t repeat_last; /* tokens looked back on */
+    float repeat_penalty; /* 1: none; > 0. Divides logits, or multiplies them */
+    uint32_t repeat_last; /* tokens looked back on, by the next two as well */
     uint64_t seed;
+    /* All fields from here on: 0 or NULL turns it off. */
+    float frequency_penalty; /* subtracted for each time a token occurred */
+    float presence_penalty;  /* subtracted if a token occurred at all */
+    /* DRY: multiplier * base^(length - allowed), of a repeated sequence that is
+     * at least `allowed` tokens long, is subtracted. Sequences end at texts
+     * that are breakers. */
+    float dry_multiplier, dry_base;
+    uint32_t dry_allowed_length;
+    uint32_t dry_last; /* tokens looked back on */
+    const char *const *dry_breakers;
+    uint32_t n_dry_breakers;
+    float top_n_sigma;
+    float typical_p;                      /* in 0..1, 1: all */
+    float xtc_probability, xtc_threshold; /* in 0..1 */
+    float dynatemp_range;    /* temperature - range .. temperature + range */
+    float dynatemp_exponent; /* of the entropy's part of the highest possible */
+    /* 1 or 2: Mirostat, which keeps the surprise of the text near tau, at the
+     * learning rate eta; in place of the chain, behind the temperature. */
+    uint32_t mirostat;
+    float mirostat_tau, mirostat_eta;
+    const char *chain; /* names with ';' between them; NULL: the default */
+    const clv_logit_bias *bias; /* first of all */
+    uint32_t n_bias;
+    const char *grammar; /* GBNF: only texts that match it; docs/grammar.md */
+    const clv_tokenizer *tokenizer; /* for breakers and grammar; must outlive
+                                       the sampler */
 } clv_sampler_params;
 
-/* 0.8, 40, 0.95, 0.05, 1.0, 64, seed 0. */
+/* 0.8, 40, 0.95, 0.05, 1.0, 64, seed 0; dry_base 1.75, dry_allowed_length 2,
+ * dry_last 4096, the breakers "\n", ":", "\"", "*"; typical_p 1;
+ * xtc_threshold 0.1; dynatemp_exponent 1; mirostat_tau 5, mirostat_eta 0.1. */
 CLV_API clv_sampler_params clv_sampler_defaults(void);
+/* params and what it points to, but the tokenizer, is copied. CLV_ERR_INVALID,
+ * with rule and place, if the grammar is none. */
 CLV_API clv_status clv_sampler_create(const clv_sampler_params *params,
                                       uint32_t n_vocab, clv_sampler **out);
 CLV_API void clv_sampler_destroy(clv_sampler *sampler);
-/* Draws from n_vocab logits; CLV_ERR_INVALID if none is finite. The choice is
- * not yet part of the history. */
+/* Draws from n_vocab logits; CLV_ERR_INVALID if none is finite, or none of
+ * those tokens goes on with what the grammar accepts. The choice is not yet
+ * part of the history. */
 CLV_API clv_status clv_sampler_sample(clv_sampler *sampler, const float *logits,
                                       int32_t *id);
-/* Adds a token to the history the repetition penalty looks at. */
+/* Adds a token to the history; the grammar goes on behind it. */
 CLV_API void clv_sampler_accept(clv_sampler *sampler, int32_t id);
+/* Adds n tokens to the history that the grammar does not see: a prompt. */
+CLV_API void clv_sampler_prime(clv_sampler *sampler, const int32_t *ids,
+                               uint64_t n);
+/* Begins a new text: the grammar starts again, and Mirostat; the history is
+ * kept. clv_generate() does so. */
+CLV_API void clv_sampler_restart(clv_sampler *sampler);
+/* The same, and empties the history. */
+CLV_API void clv_sampler_reset(clv_sampler *sampler);
+
+/* GBNF for the texts that are JSON as a JSON schema wants it, the caller's,
+ * freed with clv_string_free(). CLV_ERR_UNSUPPORTED, with its place, for a
+ * keyword that is not in the subset of docs/grammar.md. */
+CLV_API clv_status clv_json_schema_grammar(const char *schema, uint64_t length,
+                                           char **grammar);
 
 /* ------------------------------------------------------------------------ */
 /* Generation                                                               */
@@ -211,7 +283,7 @@ typedef struct clv_generate_params {
     const int32_t *prompt; /* n_prompt ids, at least 1 */
     uint32_t n_prompt;
     int32_t n_predict;     /* tokens; -1: until the end or a full context */
-    bool ignore_end;       /* go on past end tokens */
+    bool ignore_end;       /* go on past end tokens, unless a grammar ends */
     clv_token_fn on_token; /* may be NULL */
     void *on_token_ctx;
     clv_progress_fn progress; /* of the prompt; may be NULL */

@@ -32,14 +32,14 @@ static clv_status add(splitting *s, const char *pattern)
 }
 
 /* Whether each match becomes a piece. Inverted, "Removed" means the same. */
-static bool isolates(const cJSON *split)
+static bool isolates(const llm_json *split)
 {
     const char *behavior = llm_json_string(split, "behavior");
     bool invert = llm_json_flag(split, "invert", false);
     return llm_text_is(behavior, invert ? "Removed" : "Isolated");
 }
 
-static clv_status add_component(splitting *s, const cJSON *component)
+static clv_status add_component(splitting *s, const llm_json *component)
 {
     const char *type = llm_json_string(component, "type");
     if (llm_text_is(type, "ByteLevel")) {
@@ -62,23 +62,24 @@ static clv_status add_component(splitting *s, const cJSON *component)
 }
 
 /* GGUF files cannot ask for NFC: their readers take texts as they are. */
-static clv_status check_normalizer(const splitting *s, const cJSON *root)
+static clv_status check_normalizer(const splitting *s, const llm_json *root)
 {
-    const cJSON *normalizer = llm_json_get(root, "normalizer");
+    const llm_json *normalizer = llm_json_get(root, "normalizer");
     const char *type = llm_json_string(normalizer, "type");
-    if (!cJSON_IsObject(normalizer) || llm_text_is(type, "NFC"))
+    if (!llm_json_is(normalizer, LLM_JSON_OBJECT) || llm_text_is(type, "NFC"))
         return CLV_OK;
     return no_name(s, "normalizer", type ? type : "without a type");
 }
 
-static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
-                            const char **out)
+static clv_status find_name(splitting *s, const llm_json *root,
+                            bool whole_first, const char **out)
 {
-    const cJSON *item, *pre = llm_json_get(root, "pre_tokenizer");
+    const llm_json *pre = llm_json_get(root, "pre_tokenizer");
+    const llm_json *list = llm_json_get(pre, "pretokenizers");
     CLV_TRY(check_normalizer(s, root));
     if (llm_text_is(llm_json_string(pre, "type"), "Sequence"))
-        cJSON_ArrayForEach (item, llm_json_get(pre, "pretokenizers"))
-            CLV_TRY(add_component(s, item));
+        for (llm_json_each e = llm_json_begin(list); llm_json_next(&e);)
+            CLV_TRY(add_component(s, e.value));
     else
         CLV_TRY(add_component(s, pre));
     *out = llm_pre_name(s->patterns, s->n, whole_first);
@@ -89,7 +90,7 @@ static clv_status find_name(splitting *s, const cJSON *root, bool whole_first,
 
 clv_status llm_convert_pre(const char *dir, bool whole_first, const char **out)
 {
-    cJSON *root = NULL;
+    llm_json *root = NULL;
     char *path = llm_path_join(dir, "tokenizer.json");
     if (!path)
         return CLV_ERR_NO_MEMORY;
@@ -97,7 +98,7 @@ clv_status llm_convert_pre(const char *dir, bool whole_first, const char **out)
     clv_status status = llm_json_load(path, &root);
     if (!status)
         status = find_name(&s, root, whole_first, out);
-    cJSON_Delete(root);
+    llm_json_free(root);
     free(path);
     return status;
 }

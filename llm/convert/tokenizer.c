@@ -41,9 +41,10 @@ static clv_status tokens_init(tokens *t, const llm_vocab *vocab, uint32_t n,
     if (!t->texts || !t->types || !t->scores || !t->pads)
         return llm_no_memory(dir);
     for (uint32_t id = 0; id < n; id++) {
-        if (id < vocab->n && vocab->tokens[id].text.size) {
-            t->texts[id] = vocab->tokens[id].text;
+        if (id < vocab->n && llm_token_text(&vocab->tokens[id]).size) {
+            t->texts[id] = llm_token_text(&vocab->tokens[id]);
             t->types[id] = vocab->tokens[id].type;
+            t->scores[id] = vocab->tokens[id].score;
         } else {
             snprintf(t->pads[id], PAD_NAME, "[PAD%" PRIu32 "]", id);
             t->texts[id] = llm_str_of(t->pads[id]);
@@ -56,39 +57,17 @@ static clv_status tokens_init(tokens *t, const llm_vocab *vocab, uint32_t n,
 /* ------------------------------------------------------------------------ */
 /* Merges                                                                   */
 
-static int by_rank(const void *a, const void *b)
-{
-    const llm_merge *x = a, *y = b;
-    return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* In order. *out is the caller's. */
-static clv_status list_merges(const clv_tokenizer *tok, const char *dir,
-                              llm_merge **out, uint64_t *count)
-{
-    const llm_merges *merges = &tok->model.merges;
-    uint64_t n = 0, slots = merges->slots ? (uint64_t)merges->mask + 1 : 0;
-    llm_merge *list = calloc(slots ? slots : 1, sizeof *list);
-    if (!list)
-        return llm_no_memory(dir);
-    for (uint64_t i = 0; i < slots; i++)
-        if (merges->slots[i].id >= 0)
-            list[n++] = merges->slots[i];
-    qsort(list, n, sizeof *list, by_rank);
-    *out = list;
-    *count = n;
-    return CLV_OK;
-}
-
 /* "left right" of every merge. */
-static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
-                               uint64_t n, const char *dir, llm_gguf_writer *w)
+static clv_status write_merges(const clv_tokenizer *tok, const char *dir,
+                               llm_gguf_writer *w)
 {
     const llm_token *vocab = tok->vocab.tokens;
+    const llm_merge *list = tok->model.merges.items;
+    const uint32_t n = tok->model.merges.n;
     uint64_t size = 0;
     for (uint64_t i = 0; i < n; i++)
         size +=
-            vocab[list[i].left].text.size + vocab[list[i].right].text.size + 1;
+            vocab[list[i].left].text_size + vocab[list[i].right].text_size + 1;
     char *text = malloc(size ? size : 1), *at = text;
     llm_str *lines = calloc(n ? n : 1, sizeof *lines);
     if (!text || !lines) {
@@ -97,8 +76,8 @@ static clv_status write_merges(const clv_tokenizer *tok, const llm_merge *list,
         return llm_no_memory(dir);
     }
     for (uint64_t i = 0; i < n; i++) {
-        llm_str left = vocab[list[i].left].text;
-        llm_str right = vocab[list[i].right].text;
+        llm_str left = llm_token_text(&vocab[list[i].left]);
+        llm_str right = llm_token_text(&vocab[list[i].right]);
         lines[i].data = at;
         at = mempcpy(at, left.data, left.size);
         *at++ = ' ';
@@ -123,7 +102,7 @@ static clv_status check_pairs(const clv_tokenizer *tok, int32_t id,
                               const char *dir)
 {
     const llm_vocab *vocab = &tok->vocab;
-    llm_str text = vocab->tokens[id].text;
+    llm_str text = llm_token_text(&vocab->tokens[id]);
     for (uint64_t cut = 1; cut < text.size; cut++) {
         if (((uint8_t)text.data[cut] & 0xc0) == 0x80)
             continue;
@@ -144,24 +123,27 @@ static clv_status check_pairs(const clv_tokenizer *tok, int32_t id,
     return CLV_OK;
 }
 
-static clv_status set_scores(const clv_tokenizer *tok, const llm_merge *list,
-                             uint64_t n, const char *dir, tokens *t)
+static clv_status set_scores(const clv_tokenizer *tok, const char *dir,
+                             tokens *t)
 {
+    const llm_merge *list = tok->model.merges.items;
+    const uint32_t n = tok->model.merges.n;
     for (uint32_t id = 0; id < t->n; id++)
         t->scores[id] = t->types[id] == LLM_TOKEN_NORMAL ? -(float)(n + 1) : 0;
-    for (uint64_t i = n; i-- > 0;)
+    for (uint32_t i = n; i-- > 0;)
         if ((uint32_t)list[i].id < t->n)
-            t->scores[list[i].id] = -(float)(list[i].rank + 1);
+            t->scores[list[i].id] = -(float)(i + 1);
     for (uint32_t id = 0; id < tok->vocab.n; id++)
         if (llm_token_is_mergeable(&tok->vocab.tokens[id]))
             CLV_TRY(check_pairs(tok, (int32_t)id, dir));
     return CLV_OK;
 }
 
+/* SentencePiece's unigrams have a name of their own in GGUF files. */
 static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
-                            tokens *t, const llm_merge *list, uint64_t n,
-                            llm_gguf_writer *w)
+                            tokens *t, llm_gguf_writer *w)
 {
+    const bool unigram = tok->model.order == LLM_MERGE_UNIGRAM;
     if (!llm_str_equal(tok->vocab.space, llm_str_of("\u2581")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: its tokenizer is neither byte-level nor does it "
@@ -173,10 +155,12 @@ static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
                          "form of SentencePiece cannot say; run the directory "
                          "itself",
                          dir);
-    CLV_TRY(set_scores(tok, list, n, dir, t));
+    if (!unigram)
+        CLV_TRY(set_scores(tok, dir, t));
     if (tok->model.unknown >= 0)
         t->types[tok->model.unknown] = LLM_TOKEN_UNKNOWN;
-    llm_gguf_writer_str(w, "tokenizer.ggml.model", llm_str_of("llama"));
+    llm_gguf_writer_str(w, "tokenizer.ggml.model",
+                        llm_str_of(unigram ? "t5" : "llama"));
     llm_gguf_writer_str(w, "tokenizer.ggml.pre", llm_str_of("default"));
     llm_gguf_writer_strings(w, "tokenizer.ggml.tokens", t->texts, t->n);
     llm_gguf_writer_f32s(w, "tokenizer.ggml.scores", t->scores, t->n);
@@ -189,8 +173,7 @@ static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
 /* ------------------------------------------------------------------------ */
 
 static clv_status write_bpe(const clv_tokenizer *tok, const char *dir,
-                            const tokens *t, const llm_merge *list, uint64_t n,
-                            llm_gguf_writer *w)
+                            const tokens *t, llm_gguf_writer *w)
 {
     const char *pre = NULL;
     CLV_TRY(llm_convert_pre(dir, tok->model.whole_first, &pre));
@@ -199,7 +182,7 @@ static clv_status write_bpe(const clv_tokenizer *tok, const char *dir,
                         (llm_str){pre, strcspn(pre, " ")});
     llm_gguf_writer_strings(w, "tokenizer.ggml.tokens", t->texts, t->n);
     llm_gguf_writer_i32s(w, "tokenizer.ggml.token_type", t->types, t->n);
-    return write_merges(tok, list, n, dir, w);
+    return write_merges(tok, dir, w);
 }
 
 static void write_id(llm_gguf_writer *w, const char *key, int32_t id)
@@ -210,20 +193,18 @@ static void write_id(llm_gguf_writer *w, const char *key, int32_t id)
 
 static clv_status write_chat_template(const char *dir, llm_gguf_writer *w)
 {
-    cJSON *root;
+    llm_json *root;
     CLV_TRY(llm_json_load_in(dir, "tokenizer_config.json", &root));
     const char *text = llm_json_string(root, "chat_template");
     if (text)
         llm_gguf_writer_str(w, "tokenizer.chat_template", llm_str_of(text));
-    cJSON_Delete(root);
+    llm_json_free(root);
     return CLV_OK;
 }
 
 clv_status llm_convert_tokenizer(const clv_tokenizer *tok, const char *dir,
                                  uint32_t n_vocab, llm_gguf_writer *w)
 {
-    llm_merge *list = NULL;
-    uint64_t n = 0;
     tokens t = {0};
     if (tok->vocab.n > n_vocab)
         return clv_error(CLV_ERR_FORMAT,
@@ -233,11 +214,8 @@ clv_status llm_convert_tokenizer(const clv_tokenizer *tok, const char *dir,
                          dir, tok->vocab.n, n_vocab);
     clv_status status = tokens_init(&t, &tok->vocab, n_vocab, dir);
     if (!status)
-        status = list_merges(tok, dir, &list, &n);
-    if (!status)
-        status = tok->vocab.byte_level ? write_bpe(tok, dir, &t, list, n, w)
-                                       : write_spm(tok, dir, &t, list, n, w);
-    free(list);
+        status = tok->vocab.byte_level ? write_bpe(tok, dir, &t, w)
+                                       : write_spm(tok, dir, &t, w);
     tokens_finish(&t);
     if (status)
         return status;

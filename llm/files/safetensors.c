@@ -24,7 +24,7 @@ static const struct {
 /* One mapped file and the names its tensors point to. */
 typedef struct shard {
     clv_file_map map;
-    cJSON *header;
+    llm_json *header;
 } shard;
 
 struct llm_safetensors {
@@ -47,16 +47,15 @@ static clv_status bad_tensor(const char *path, const char *name,
                      llm_str_show(llm_str_of(name)).text, what);
 }
 
-static clv_status parse_type(const char *path, const cJSON *item,
+static clv_status parse_type(const char *path, const llm_json *item,
                              llm_safetensors_tensor *t, uint32_t *element)
 {
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "dtype");
-    if (!cJSON_IsString(type))
+    const char *type = llm_json_string(item, "dtype");
+    if (!type)
         return bad_tensor(path, t->name, "has no dtype");
     for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
         const clv_format *f = clv_format_of(i);
-        if (f->safetensors_name &&
-            strcmp(f->safetensors_name, type->valuestring) == 0) {
+        if (f->safetensors_name && strcmp(f->safetensors_name, type) == 0) {
             t->type = f->safetensors_name;
             t->dtype = i;
             *element = f->bytes;
@@ -64,7 +63,7 @@ static clv_status parse_type(const char *path, const cJSON *item,
         }
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (strcmp(others[i].name, type->valuestring) == 0) {
+        if (strcmp(others[i].name, type) == 0) {
             t->type = others[i].name;
             t->dtype = CLV_DTYPE_NONE;
             *element = others[i].size;
@@ -75,21 +74,21 @@ static clv_status parse_type(const char *path, const cJSON *item,
                      "%s: tensor '%s' has dtype '%s', weights may be F32, F16 "
                      "or BF16",
                      path, llm_str_show(llm_str_of(t->name)).text,
-                     llm_str_show(llm_str_of(type->valuestring)).text);
+                     llm_str_show(llm_str_of(type)).text);
 }
 
-static clv_status parse_shape(const char *path, const cJSON *item,
+static clv_status parse_shape(const char *path, const llm_json *item,
                               llm_safetensors_tensor *t)
 {
-    const cJSON *shape = cJSON_GetObjectItemCaseSensitive(item, "shape"), *dim;
-    if (!cJSON_IsArray(shape))
+    const llm_json *shape = llm_json_member(item, "shape");
+    if (!llm_json_is(shape, LLM_JSON_ARRAY))
         return bad_tensor(path, t->name, "has no shape");
     t->count = 1;
-    cJSON_ArrayForEach (dim, shape) {
+    for (llm_json_each e = llm_json_begin(shape); llm_json_next(&e);) {
         uint64_t n;
         if (t->rank == LLM_SAFETENSORS_MAX_RANK)
             return bad_tensor(path, t->name, "has more than 8 dimensions");
-        if (!llm_json_u64(dim, &n))
+        if (!llm_json_u64(e.value, &n))
             return bad_tensor(path, t->name, "has a shape that is not numbers");
         if (__builtin_mul_overflow(t->count, n, &t->count))
             return bad_tensor(path, t->name, "has a size past 64 bits");
@@ -98,15 +97,15 @@ static clv_status parse_shape(const char *path, const cJSON *item,
     return CLV_OK;
 }
 
-static clv_status parse_range(const char *path, const cJSON *item,
+static clv_status parse_range(const char *path, const llm_json *item,
                               const uint8_t *data, uint64_t size,
                               llm_safetensors_tensor *t)
 {
-    const cJSON *range = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
+    const llm_json *range = llm_json_member(item, "data_offsets");
     uint64_t begin, end;
-    if (!cJSON_IsArray(range) || cJSON_GetArraySize(range) != 2 ||
-        !llm_json_u64(range->child, &begin) ||
-        !llm_json_u64(range->child->next, &end))
+    if (!llm_json_is(range, LLM_JSON_ARRAY) || llm_json_count(range) != 2 ||
+        !llm_json_u64(llm_json_at(range, 0), &begin) ||
+        !llm_json_u64(llm_json_at(range, 1), &end))
         return bad_tensor(path, t->name, "has no data_offsets");
     if (begin > end || end - begin != t->size)
         return bad_tensor(path, t->name,
@@ -135,13 +134,15 @@ static clv_status align(const char *path, llm_safetensors_tensor *t,
     return CLV_OK;
 }
 
-static clv_status parse_tensor(const char *path, const cJSON *item,
-                               const uint8_t *data, uint64_t size,
-                               llm_safetensors_tensor *t)
+static clv_status parse_tensor(const char *path, llm_str name,
+                               const llm_json *item, const uint8_t *data,
+                               uint64_t size, llm_safetensors_tensor *t)
 {
     uint32_t element = 1;
-    t->name = item->string;
-    if (!cJSON_IsObject(item))
+    t->name = name.data;
+    if (strlen(name.data) != name.size)
+        return bad_tensor(path, t->name, "has a NUL character in its name");
+    if (!llm_json_is(item, LLM_JSON_OBJECT))
         return bad_tensor(path, t->name, "is not described by an object");
     CLV_TRY(parse_type(path, item, t, &element));
     CLV_TRY(parse_shape(path, item, t));
@@ -171,7 +172,7 @@ static clv_status grow(llm_safetensors *st, uint64_t more)
 /* Files                                                                    */
 
 static clv_status parse_header(const char *path, const uint8_t *data,
-                               uint64_t size, uint64_t *header, cJSON **out)
+                               uint64_t size, uint64_t *header, llm_json **out)
 {
     if (size < 8)
         return clv_error(CLV_ERR_FORMAT,
@@ -193,11 +194,10 @@ static clv_status add(llm_safetensors *st, shard *s, const char *path,
 {
     uint64_t header = 0;
     CLV_TRY(parse_header(path, data, size, &header, &s->header));
-    const cJSON *item;
-    CLV_TRY(grow(st, (uint64_t)cJSON_GetArraySize(s->header)));
-    cJSON_ArrayForEach (item, s->header)
-        if (strcmp(item->string, "__metadata__"))
-            CLV_TRY(parse_tensor(path, item, data + 8 + header,
+    CLV_TRY(grow(st, llm_json_count(s->header)));
+    for (llm_json_each e = llm_json_begin(s->header); llm_json_next(&e);)
+        if (strcmp(e.key.data, "__metadata__") != 0)
+            CLV_TRY(parse_tensor(path, e.key, e.value, data + 8 + header,
                                  size - 8 - header,
                                  &st->tensors[st->n_tensors++]));
     return CLV_OK;
@@ -283,28 +283,28 @@ static bool plain_name(const char *name)
 
 /* The files the index names, each once. *out, but not the strings, is the
  * caller's. */
-static clv_status list_shards(const char *path, const cJSON *index,
+static clv_status list_shards(const char *path, const llm_json *index,
                               const char ***out, uint64_t *count)
 {
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(index, "weight_map");
-    int n = cJSON_GetArraySize(map);
-    if (!cJSON_IsObject(map) || n < 1)
+    const llm_json *map = llm_json_member(index, "weight_map");
+    const uint64_t n = llm_json_count(map);
+    if (!llm_json_is(map, LLM_JSON_OBJECT) || n < 1)
         return clv_error(CLV_ERR_FORMAT,
                          "%s: has no weight_map; download it again", path);
-    const char **files = calloc((size_t)n, sizeof *files);
+    const char **files = calloc(n, sizeof *files);
     if (!files)
         return llm_no_memory(path);
     uint64_t total = 0, unique = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach (item, map) {
-        if (!cJSON_IsString(item) || !plain_name(item->valuestring)) {
+    for (llm_json_each e = llm_json_begin(map); llm_json_next(&e);) {
+        const char *file = llm_json_text(e.value);
+        if (!file || !plain_name(file)) {
             free(files);
             return clv_error(CLV_ERR_FORMAT,
                              "%s: the weight_map entry of '%s' is no file name "
                              "in the same directory; download it again",
-                             path, llm_str_show(llm_str_of(item->string)).text);
+                             path, llm_str_show(e.key).text);
         }
-        files[total++] = item->valuestring;
+        files[total++] = file;
     }
     qsort(files, total, sizeof *files, compare_strings);
     for (uint64_t i = 0; i < total; i++)
@@ -317,21 +317,20 @@ static clv_status list_shards(const char *path, const cJSON *index,
 
 /* Every tensor the index names must be in one of the files. */
 static clv_status check_index(const llm_safetensors *st, const char *path,
-                              const cJSON *index)
+                              const llm_json *index)
 {
-    const cJSON *item;
-    cJSON_ArrayForEach (item,
-                        cJSON_GetObjectItemCaseSensitive(index, "weight_map"))
-        if (!llm_safetensors_find(st, item->string))
+    const llm_json *map = llm_json_member(index, "weight_map");
+    for (llm_json_each e = llm_json_begin(map); llm_json_next(&e);)
+        if (!llm_safetensors_find(st, e.key.data))
             return clv_error(CLV_ERR_FORMAT,
                              "%s: tensor '%s' is in none of the files; "
                              "download them again",
-                             path, llm_str_show(llm_str_of(item->string)).text);
+                             path, llm_str_show(e.key).text);
     return CLV_OK;
 }
 
 static clv_status open_shards(const char *dir, const char *index_path,
-                              const cJSON *index, llm_safetensors **out)
+                              const llm_json *index, llm_safetensors **out)
 {
     const char **files = NULL;
     uint64_t n = 0;
@@ -365,7 +364,7 @@ clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out)
 {
     char *single = llm_path_join(dir, "model.safetensors");
     char *several = llm_path_join(dir, "model.safetensors.index.json");
-    cJSON *index = NULL;
+    llm_json *index = NULL;
     clv_status status;
     if (!single || !several)
         status = CLV_ERR_NO_MEMORY;
@@ -375,7 +374,7 @@ clv_status llm_safetensors_open_dir(const char *dir, llm_safetensors **out)
         status = no_weights(dir);
     else if (!(status = llm_json_load(several, &index)))
         status = open_shards(dir, several, index, out);
-    cJSON_Delete(index);
+    llm_json_free(index);
     free(several);
     free(single);
     return status;
@@ -388,7 +387,7 @@ void llm_safetensors_close(llm_safetensors *st)
     for (uint64_t i = 0; i < st->n_tensors; i++)
         free(st->tensors[i].copy);
     for (uint64_t i = 0; i < st->n_shards; i++) {
-        cJSON_Delete(st->shards[i].header);
+        llm_json_free(st->shards[i].header);
         clv_file_map_close(&st->shards[i].map);
     }
     free(st->shards);

@@ -1,6 +1,7 @@
-#include "sampler.h"
 #include "session.h"
+
 #include "../base/utf8.h"
+#include "../sampling/sampler.h"
 
 /* A generation in progress. */
 typedef struct generation {
@@ -43,8 +44,8 @@ static clv_status run_prompt(generation *g)
         clv_session_truncate(g->session, position);
         return status;
     }
-    for (uint32_t i = 0; i < p->n_prompt; i++)
-        clv_sampler_accept(g->sampler, p->prompt[i]);
+    clv_sampler_restart(g->sampler);
+    clv_sampler_prime(g->sampler, p->prompt, p->n_prompt);
     return CLV_OK;
 }
 
@@ -97,7 +98,8 @@ static clv_status run_tokens(generation *g)
         }
         CLV_TRY(clv_sampler_sample(g->sampler, g->logits, &id));
         clv_sampler_accept(g->sampler, id);
-        if (!p->ignore_end && llm_model_is_end(g->model, id)) {
+        if (llm_model_is_end(g->model, id) &&
+            (!p->ignore_end || llm_sampler_is_bound(g->sampler))) {
             stats->stop = CLV_STOP_END;
             return CLV_OK;
         }

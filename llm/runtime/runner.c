@@ -56,6 +56,11 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         const clv_dim one = clv_dim_fixed(1);
         io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
     }
+    const clv_dim pairs = clv_dim_fixed(io->hp->rope_dim / 2);
+    io->rope_main =
+        io->weights->rope[LLM_ROPE_FAR]
+            ? clv_graph_input(g, "rope_freqs", CLV_DTYPE_F32, 1, &pairs)
+            : CLV_NO_TENSOR;
     add_states(r, cache);
     if (r->shape.observed) {
         io->observe = observe;
@@ -203,13 +208,22 @@ clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
 /* ------------------------------------------------------------------------ */
 /* Runs                                                                     */
 
-static int32_t *input(const llm_runner *r, clv_value value)
+static void *input(const llm_runner *r, clv_value value)
 {
     return clv_tensor_data(clv_exec_tensor(r->exec, value));
 }
 
+static void set_rope(const llm_runner *r, bool far)
+{
+    const llm_weight *w =
+        r->io.weights->rope[far ? LLM_ROPE_FAR : LLM_ROPE_MAIN];
+    if (r->io.rope_main != CLV_NO_TENSOR)
+        memcpy(input(r, r->io.rope_main), clv_tensor_data(w->tensor),
+               clv_tensor_size(w->tensor));
+}
+
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position)
+                          uint32_t position, bool far)
 {
     const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
     int32_t *all = input(runner, runner->io.ids);
@@ -221,7 +235,8 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
         pos[i] = (int32_t)(position + i);
     }
     if (runner->io.out_ids != CLV_NO_TENSOR)
-        *input(runner, runner->io.out_ids) = (int32_t)(n - 1);
+        *(int32_t *)input(runner, runner->io.out_ids) = (int32_t)(n - 1);
+    set_rope(runner, far);
 
     runner->n_symbols = 0;
     if (!runner->shape.fixed)

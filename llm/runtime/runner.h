@@ -70,9 +70,10 @@ double llm_runner_predicted(const llm_runner *runner);
 clv_status llm_runner_compile(llm_runner *runner, const llm_kv_cache *cache);
 
 /* Runs n ids (1..n_tokens) at positions from position on. The positions of all
- * rows, padding included, must fit the cache. */
+ * rows, padding included, must fit the cache. far: with the frequencies of
+ * LLM_ROPE_FAR. */
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position);
+                          uint32_t position, bool far);
 /* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
  * n_vocab]. */
 const float *llm_runner_logits(const llm_runner *runner);

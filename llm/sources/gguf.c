@@ -25,6 +25,12 @@ static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
     if (!s->gguf)
         return CLV_OK;
     const llm_gguf_key key = llm_gguf_key_of(h->arch, s->gguf);
+    if (llm_gguf_has(g, key.text) && s->flags & LLM_SETTING_BOOL) {
+        bool truth = false;
+        CLV_TRY(llm_gguf_get_bool(g, key.text, &truth));
+        *(uint32_t *)field = truth;
+        return CLV_OK;
+    }
     if (llm_gguf_has(g, key.text) || s->flags & LLM_SETTING_GGUF)
         return s->flags & LLM_SETTING_FLOAT
                    ? llm_gguf_get_f32(g, key.text, field)
@@ -52,25 +58,95 @@ static clv_status load_vocab(const llm_gguf *g, llm_hparams *h)
     return CLV_OK;
 }
 
+static clv_status load_yarn(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key fast =
+        llm_gguf_key_of(h->arch, "rope.scaling.beta_fast");
+    const llm_gguf_key slow =
+        llm_gguf_key_of(h->arch, "rope.scaling.beta_slow");
+    h->rope_scaling = LLM_ROPE_YARN;
+    h->rope_beta_fast = 32;
+    h->rope_beta_slow = 1;
+    CLV_TRY(llm_gguf_opt(get_f32, g, fast.text, &h->rope_beta_fast));
+    return llm_gguf_opt(get_f32, g, slow.text, &h->rope_beta_slow);
+}
+
 static clv_status load_scaling(const llm_gguf *g, llm_hparams *h)
 {
     llm_str type = llm_str_of("linear");
     const llm_gguf_key old = llm_gguf_key_of(h->arch, "rope.scale_linear");
     const llm_gguf_key factor = llm_gguf_key_of(h->arch, "rope.scaling.factor");
     const llm_gguf_key kind = llm_gguf_key_of(h->arch, "rope.scaling.type");
+    const llm_gguf_key attn =
+        llm_gguf_key_of(h->arch, "rope.scaling.attn_factor");
+    const llm_gguf_key original =
+        llm_gguf_key_of(h->arch, "rope.scaling.original_context_length");
     h->rope_factor = 1;
+    h->rope_original_ctx = h->n_ctx_train;
     CLV_TRY(llm_gguf_opt(get_f32, g, old.text, &h->rope_factor));
     CLV_TRY(llm_gguf_opt(get_f32, g, factor.text, &h->rope_factor));
     CLV_TRY(llm_gguf_opt(get_str, g, kind.text, &type));
+    CLV_TRY(llm_gguf_opt(get_f32, g, attn.text, &h->rope_attn_factor));
+    CLV_TRY(llm_gguf_opt(get_u32, g, original.text, &h->rope_original_ctx));
+    if (llm_gguf_find(g, "rope_factors_long.weight")) {
+        h->rope_scaling = LLM_ROPE_LONG;
+        return CLV_OK;
+    }
     if (llm_str_equal(type, llm_str_of("none")))
         return CLV_OK;
+    if (llm_str_equal(type, llm_str_of("yarn"))) {
+        CLV_TRY(load_yarn(g, h));
+        h->rope_attn_factor = llm_rope_yarn_factor(h, h->rope_attn_factor);
+        return CLV_OK;
+    }
     if (!llm_str_equal(type, llm_str_of("linear")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: rotary scaling '%s' is not supported; supported: "
-                         "none, linear, and llama3's rope_freqs.weight",
+                         "none, linear, yarn, llama3's rope_freqs.weight, "
+                         "rope_factors_long.weight",
                          llm_gguf_path(g), llm_str_show(type).text);
     if (h->rope_factor != 1 && h->rope_factor != 0)
         h->rope_scaling = LLM_ROPE_LINEAR;
+    return CLV_OK;
+}
+
+/* Which layers have a window: a period, or for each layer whether it has. */
+static clv_status load_layers(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key pattern =
+        llm_gguf_key_of(h->arch, "attention.sliding_window_pattern");
+    llm_gguf_array list;
+    llm_hparams_derive(h);
+    if (!llm_gguf_has(g, pattern.text))
+        return CLV_OK;
+    if (llm_gguf_get_bools(g, pattern.text, &list)) {
+        CLV_TRY(llm_gguf_get_u32(g, pattern.text, &h->window_period));
+        for (uint32_t i = 0; i < h->n_layers; i++)
+            h->layers[i] &= (uint8_t)~LLM_LAYER_FULL;
+        llm_hparams_derive(h);
+        return CLV_OK;
+    }
+    if (list.count != h->n_layers)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: '%s' has %" PRIu64 " entries for %" PRIu32
+                         " layers; convert the model again",
+                         llm_gguf_path(g), pattern.text, list.count,
+                         h->n_layers);
+    for (uint32_t i = 0; i < h->n_layers; i++) {
+        h->layers[i] &= (uint8_t)~LLM_LAYER_FULL;
+        h->layers[i] |= list.data[i] ? 0 : LLM_LAYER_FULL;
+    }
+    return CLV_OK;
+}
+
+/* The factor of q.k, which is the root of a number in other files. */
+static clv_status load_attention_scale(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key key = llm_gguf_key_of(h->arch, "attention.scale");
+    float scale = 0;
+    CLV_TRY(llm_gguf_opt(get_f32, g, key.text, &scale));
+    if (scale != 0)
+        h->query_scalar = 1 / (scale * scale);
     return CLV_OK;
 }
 
@@ -81,12 +157,17 @@ static clv_status load_hparams(const llm_gguf *g, llm_hparams *h)
     llm_str name;
     CLV_TRY(llm_gguf_get_str(g, "general.architecture", &name));
     CLV_TRY(llm_arch_find(llm_str_show(name).text, llm_gguf_path(g), &arch));
+    *h = arch->defaults;
     llm_hparams_start(h, arch);
     h->rope_mode = arch->gguf_rope;
     for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++)
         CLV_TRY(load_setting(g, s, h));
     CLV_TRY(load_vocab(g, h));
+    if (h->n_layers > LLM_MAX_LAYERS)
+        return llm_hparams_check(h, llm_gguf_path(g));
     CLV_TRY(load_scaling(g, h));
+    CLV_TRY(load_attention_scale(g, h));
+    CLV_TRY(load_layers(g, h));
     CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.bos_token_id", &h->bos));
     CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.eos_token_id", &h->eos));
     name = (llm_str){"", 0};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* "<s>" or {"content": "<s>"} */
-static void read_text(const clv_tokenizer *tok, const cJSON *root,
+static void read_text(const clv_tokenizer *tok, const llm_json *root,
                       const char *key, int32_t *id)
 {
     const char *text = llm_json_string(root, key);
@@ -16,21 +16,21 @@ static void read_text(const clv_tokenizer *tok, const cJSON *root,
 }
 
 /* An id of the vocabulary; -1: it is none. */
-static int32_t id_of(const clv_tokenizer *tok, const cJSON *number)
+static int32_t id_of(const clv_tokenizer *tok, const llm_json *number)
 {
     uint64_t value;
     return llm_json_u64(number, &value) && value < tok->vocab.n ? (int32_t)value
                                                                 : -1;
 }
 
-static void read_id(const clv_tokenizer *tok, const cJSON *root,
+static void read_id(const clv_tokenizer *tok, const llm_json *root,
                     const char *key, int32_t *id)
 {
     if (*id < 0)
         *id = id_of(tok, llm_json_get(root, key));
 }
 
-static void read_end(clv_tokenizer *tok, const cJSON *number)
+static void read_end(clv_tokenizer *tok, const llm_json *number)
 {
     const int32_t id = id_of(tok, number);
     if (id < 0)
@@ -41,37 +41,37 @@ static void read_end(clv_tokenizer *tok, const cJSON *number)
 }
 
 /* "eos_token_id": one, or a list with the chief one first. */
-static void read_ends(clv_tokenizer *tok, const cJSON *root)
+static void read_ends(clv_tokenizer *tok, const llm_json *root)
 {
-    const cJSON *item, *ends = llm_json_get(root, "eos_token_id");
-    if (!cJSON_IsArray(ends))
+    const llm_json *ends = llm_json_get(root, "eos_token_id");
+    if (!llm_json_is(ends, LLM_JSON_ARRAY))
         read_end(tok, ends);
     else
-        cJSON_ArrayForEach (item, ends)
-            read_end(tok, item);
+        for (llm_json_each e = llm_json_begin(ends); llm_json_next(&e);)
+            read_end(tok, e.value);
 }
 
 static clv_status read_texts(clv_tokenizer *tok, const char *dir)
 {
-    cJSON *root;
+    llm_json *root;
     CLV_TRY(llm_json_load_in(dir, "tokenizer_config.json", &root));
     read_text(tok, root, "bos_token", &tok->bos);
     read_text(tok, root, "eos_token", &tok->eos);
     read_text(tok, root, "pad_token", &tok->pad);
     tok->add_bos = llm_json_flag(root, "add_bos_token", tok->add_bos);
-    cJSON_Delete(root);
+    llm_json_free(root);
     return CLV_OK;
 }
 
 static clv_status read_ids(clv_tokenizer *tok, const char *dir,
                            const char *file)
 {
-    cJSON *root;
+    llm_json *root;
     CLV_TRY(llm_json_load_in(dir, file, &root));
     read_id(tok, root, "bos_token_id", &tok->bos);
     read_id(tok, root, "pad_token_id", &tok->pad);
     read_ends(tok, root);
-    cJSON_Delete(root);
+    llm_json_free(root);
     return CLV_OK;
 }
 

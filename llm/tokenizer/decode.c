@@ -25,7 +25,7 @@ static clv_status decode(const clv_tokenizer *tok, const int32_t *ids,
             return clv_error(CLV_ERR_INVALID,
                              "token id %d is not in the vocabulary of %u",
                              ids[i], tok->vocab.n);
-        llm_str bytes = token->bytes;
+        llm_str bytes = llm_token_bytes(token);
         bool spaced = space_follows(tok, token);
         if (llm_token_is_special(token)) {
             if (special)
@@ -66,8 +66,8 @@ const char *clv_token_bytes(const clv_tokenizer *tok, int32_t id,
         *length = 0;
         return "";
     }
-    *length = (uint32_t)token->bytes.size;
-    return token->bytes.data;
+    *length = (uint32_t)token->bytes_size;
+    return token->bytes;
 }
 
 bool clv_token_is_end(const clv_tokenizer *tok, int32_t id)

@@ -201,9 +201,19 @@ static clv_status load_bpe(const contents *c, clv_tokenizer *tok)
 }
 
 /* SentencePiece: spaces are spelled out, one may be put in front. */
-static clv_status load_spm(const contents *c, clv_tokenizer *tok)
+static clv_status load_spm(const contents *c, clv_tokenizer *tok, bool unigram)
 {
-    bool front = true;
+    bool front = true, collapse = false;
+    if (unigram)
+        CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("remove_extra_whitespaces"),
+                             &collapse));
+    if (collapse || llm_gguf_has(c->gguf, KEY("precompiled_charsmap")))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: its tokenizer rewrites texts by a table of "
+                         "characters ('%s'), which is not supported",
+                         llm_gguf_path(c->gguf),
+                         collapse ? KEY("remove_extra_whitespaces")
+                                  : KEY("precompiled_charsmap"));
     if (!c->scores.count)
         return wrong(c, KEY("scores"), "is missing");
     CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front));
@@ -219,7 +229,12 @@ static clv_status load_spm(const contents *c, clv_tokenizer *tok)
     CLV_TRY(llm_normalizer_add(&tok->normalizer, spaces));
     CLV_TRY(located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE))));
     tok->model.order = LLM_MERGE_SCORE;
-    return read_add_bos(c, tok, true);
+    if (!unigram)
+        return read_add_bos(c, tok, true);
+    tok->model.order = LLM_MERGE_UNIGRAM;
+    tok->model.fuse_unknown = true;
+    CLV_TRY(llm_unigram_init(&tok->model.unigram, &tok->vocab));
+    return read_add_bos(c, tok, false);
 }
 
 /* Special tokens of Phi-3 include the white space after them. Only the name of
@@ -251,15 +266,16 @@ static clv_status load(contents *c, clv_tokenizer *tok)
     llm_str model;
     CLV_TRY(llm_gguf_get_str(c->gguf, KEY("model"), &model));
     CLV_TRY(read_contents(c));
-    bool spm = llm_str_equal(model, llm_str_of("llama"));
+    const bool unigram = llm_str_equal(model, llm_str_of("t5"));
+    const bool spm = unigram || llm_str_equal(model, llm_str_of("llama"));
     if (!spm && !llm_str_equal(model, llm_str_of("gpt2")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tokenizer model '%s' is not "
-                         "supported; gpt2 and llama are",
+                         "supported; gpt2, llama and t5 are",
                          llm_gguf_path(c->gguf), llm_str_show(model).text);
     CLV_TRY(fill_vocab(c, &tok->vocab));
     CLV_TRY(read_ids(c, tok, spm));
-    CLV_TRY(spm ? load_spm(c, tok) : load_bpe(c, tok));
+    CLV_TRY(spm ? load_spm(c, tok, unigram) : load_bpe(c, tok));
     CLV_TRY(llm_tokenizer_add_specials(tok));
     mark_phi3(c, tok);
     llm_specials_seal(&tok->specials);

@@ -4,13 +4,14 @@
 #include "json_parts.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define MAX_GAP 65536
 
 /* An id below LLM_MAX_TOKENS; -1: it is none. */
-static int32_t id_of(const cJSON *number)
+static int32_t id_of(const llm_json *number)
 {
     uint64_t value;
     return llm_json_u64(number, &value) && value < LLM_MAX_TOKENS
@@ -18,7 +19,7 @@ static int32_t id_of(const cJSON *number)
                : -1;
 }
 
-static int32_t added_id(const cJSON *token)
+static int32_t added_id(const llm_json *token)
 {
     return id_of(llm_json_get(token, "id"));
 }
@@ -26,23 +27,37 @@ static int32_t added_id(const cJSON *token)
 /* ------------------------------------------------------------------------ */
 /* Vocabulary                                                               */
 
-/* One past the largest id; gaps are allowed, but not at any size. */
-static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
-                            const cJSON *added, uint32_t *n)
+/* Token and score of an entry of a Unigram's vocabulary: ["a", -1.5]. */
+static bool read_scored(const llm_json *item, llm_str *text, float *score)
 {
-    const cJSON *item;
+    double value;
+    if (!llm_json_str(llm_json_at(item, 0), text) ||
+        !llm_json_number(llm_json_at(item, 1), &value) ||
+        llm_json_count(item) != 2)
+        return false;
+    *score = (float)value;
+    return isfinite(*score);
+}
+
+/* One past the largest id; gaps are allowed, but not at any size. */
+static clv_status count_ids(const llm_json_loading *load, const llm_json *vocab,
+                            const llm_json *added, uint32_t *n)
+{
     int64_t count = 0, end = 0;
-    cJSON_ArrayForEach (item, vocab) {
-        int32_t id = id_of(item);
+    for (llm_json_each e = llm_json_begin(vocab); llm_json_next(&e);) {
+        const int32_t id = e.keyed                  ? id_of(e.value)
+                           : count < LLM_MAX_TOKENS ? (int32_t)count
+                                                    : -1;
         if (id < 0)
             return llm_json_malformed(load, "model.vocab",
                                       "has a token without a valid id");
         end = id >= end ? id + 1 : end;
         count++;
     }
-    cJSON_ArrayForEach (item, added) {
-        int32_t id = added_id(item);
-        if (id < 0 || !llm_json_string(item, "content"))
+    for (llm_json_each e = llm_json_begin(added); llm_json_next(&e);) {
+        const int32_t id = added_id(e.value);
+        if (id < 0 ||
+            !llm_json_is(llm_json_member(e.value, "content"), LLM_JSON_STRING))
             return llm_json_malformed(load, "added_tokens",
                                       "has an entry without a valid id and "
                                       "content");
@@ -59,12 +74,12 @@ static clv_status count_ids(const llm_json_loading *load, const cJSON *vocab,
 }
 
 static clv_status set_token(const llm_json_loading *load, uint32_t id,
-                            const char *text, llm_token_type type)
+                            llm_str new, llm_token_type type, float score)
 {
     llm_vocab *vocab = &load->tok->vocab;
-    llm_str old = vocab->tokens[id].text, new = llm_str_of(text);
+    llm_str old = llm_token_text(&vocab->tokens[id]);
     if (!old.size)
-        return llm_vocab_set(vocab, id, new, type, 0);
+        return llm_vocab_set(vocab, id, new, type, score);
     if (!llm_str_equal(old, new))
         return clv_error(CLV_ERR_FORMAT, "%s: '%s' and '%s' are both token %u",
                          load->name, llm_str_show(old).text,
@@ -73,24 +88,32 @@ static clv_status set_token(const llm_json_loading *load, uint32_t id,
     return CLV_OK;
 }
 
-static clv_status fill_vocab(llm_json_loading *load, const cJSON *vocab,
-                             const cJSON *added)
+static clv_status fill_vocab(llm_json_loading *load, const llm_json *vocab,
+                             const llm_json *added)
 {
-    const cJSON *item;
-    uint32_t n = 0;
+    uint32_t n = 0, id = 0;
     CLV_TRY(count_ids(load, vocab, added, &n));
     CLV_TRY(llm_vocab_init(&load->tok->vocab, n));
-    cJSON_ArrayForEach (item, vocab) {
-        bool byte = load->byte_fallback &&
-                    llm_token_byte(llm_str_of(item->string)) >= 0;
-        CLV_TRY(set_token(load, (uint32_t)id_of(item), item->string,
-                          byte ? LLM_TOKEN_BYTE : LLM_TOKEN_NORMAL));
+    for (llm_json_each e = llm_json_begin(vocab); llm_json_next(&e); id++) {
+        float score = 0;
+        if (e.keyed)
+            id = (uint32_t)id_of(e.value);
+        else if (!read_scored(e.value, &e.key, &score))
+            return llm_json_malformed(load, "model.vocab",
+                                      "has an entry that is not a token and "
+                                      "its score");
+        const bool byte = load->byte_fallback && llm_token_byte(e.key) >= 0;
+        CLV_TRY(set_token(load, id, e.key,
+                          byte ? LLM_TOKEN_BYTE : LLM_TOKEN_NORMAL, score));
     }
-    cJSON_ArrayForEach (item, added) {
-        bool special = llm_json_flag(item, "special", false);
-        CLV_TRY(set_token(
-            load, (uint32_t)added_id(item), llm_json_string(item, "content"),
-            special ? LLM_TOKEN_CONTROL : LLM_TOKEN_USER_DEFINED));
+    for (llm_json_each e = llm_json_begin(added); llm_json_next(&e);) {
+        llm_str text = {0};
+        llm_json_str(llm_json_member(e.value, "content"), &text);
+        CLV_TRY(set_token(load, (uint32_t)added_id(e.value), text,
+                          llm_json_flag(e.value, "special", false)
+                              ? LLM_TOKEN_CONTROL
+                              : LLM_TOKEN_USER_DEFINED,
+                          0));
     }
     return CLV_OK;
 }
@@ -99,27 +122,22 @@ static clv_status fill_vocab(llm_json_loading *load, const cJSON *vocab,
 /* Merges                                                                   */
 
 /* "a b" or ["a", "b"] */
-static bool read_merge(const cJSON *item, llm_str *left, llm_str *right)
+static bool read_merge(const llm_json *item, llm_str *left, llm_str *right)
 {
-    const char *text = cJSON_GetStringValue(item);
-    if (text) {
-        const char *space = strchr(text, ' ');
-        if (!space || space == text || !space[1] || strchr(space + 1, ' '))
-            return false;
-        *left = (llm_str){text, (uint64_t)(space - text)};
-        *right = llm_str_of(space + 1);
-        return true;
-    }
-    const char *a = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
-    const char *b = cJSON_GetStringValue(cJSON_GetArrayItem(item, 1));
-    if (!a || !b || !*a || !*b || cJSON_GetArraySize(item) != 2)
+    llm_str text;
+    if (!llm_json_str(item, &text))
+        return llm_json_str(llm_json_at(item, 0), left) && left->size &&
+               llm_json_str(llm_json_at(item, 1), right) && right->size &&
+               llm_json_count(item) == 2;
+    const char *space = memchr(text.data, ' ', text.size);
+    if (!space)
         return false;
-    *left = llm_str_of(a);
-    *right = llm_str_of(b);
-    return true;
+    *left = (llm_str){text.data, (uint64_t)(space - text.data)};
+    *right = (llm_str){space + 1, text.size - left->size - 1};
+    return left->size && right->size && !memchr(space + 1, ' ', right->size);
 }
 
-static clv_status add_merge(const llm_json_loading *load, const cJSON *item,
+static clv_status add_merge(const llm_json_loading *load, const llm_json *item,
                             uint32_t rank, llm_bytes *scratch)
 {
     llm_str left, right;
@@ -135,16 +153,19 @@ static clv_status add_merge(const llm_json_loading *load, const cJSON *item,
                             "%s", load->name);
 }
 
-static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
+static clv_status fill_merges(const llm_json_loading *load,
+                              const llm_json *merges)
 {
     uint32_t rank = 0;
     llm_bytes scratch = {0};
-    const cJSON *item;
-    clv_status status = llm_merges_init(&load->tok->model.merges,
-                                        (uint32_t)cJSON_GetArraySize(merges));
-    cJSON_ArrayForEach (item, merges)
-        if (!status)
-            status = add_merge(load, item, rank++, &scratch);
+    const uint64_t n = llm_json_count(merges);
+    if (n > LLM_MAX_TOKENS)
+        return llm_json_malformed(load, "model.merges",
+                                  "has more entries than are supported");
+    clv_status status = llm_merges_init(&load->tok->model.merges, (uint32_t)n);
+    for (llm_json_each e = llm_json_begin(merges);
+         !status && llm_json_next(&e);)
+        status = add_merge(load, e.value, rank++, &scratch);
     free(scratch.items);
     return status;
 }
@@ -152,32 +173,35 @@ static clv_status fill_merges(const llm_json_loading *load, const cJSON *merges)
 /* ------------------------------------------------------------------------ */
 /* Model                                                                    */
 
-static clv_status check_model(const llm_json_loading *load, const cJSON *model)
+static clv_status check_model(const llm_json_loading *load,
+                              const llm_json *model, bool unigram)
 {
     static const char *const affixes[] = {"continuing_subword_prefix",
                                           "end_of_word_suffix"};
     const char *type = llm_json_string(model, "type");
-    if (!cJSON_IsObject(model))
+    if (!llm_json_is(model, LLM_JSON_OBJECT))
         return llm_json_malformed(load, "model", "is missing");
-    if (type && strcmp(type, "BPE"))
+    if (type && !unigram && strcmp(type, "BPE") != 0)
         return llm_json_unsupported(load, "model", type);
     for (int i = 0; i < 2; i++) {
         const char *affix = llm_json_string(model, affixes[i]);
         if (affix && *affix)
             return llm_json_unsupported(load, "model option", affixes[i]);
     }
-    const cJSON *dropout = llm_json_get(model, "dropout");
-    if (cJSON_IsNumber(dropout) && dropout->valuedouble > 0)
+    double dropout = 0;
+    llm_json_number(llm_json_get(model, "dropout"), &dropout);
+    if (dropout > 0)
         return llm_json_unsupported(load, "model option", "dropout");
-    if (!cJSON_IsObject(llm_json_get(model, "vocab")))
+    if (!llm_json_is(llm_json_get(model, "vocab"),
+                     unigram ? LLM_JSON_ARRAY : LLM_JSON_OBJECT))
         return llm_json_malformed(load, "model.vocab", "is missing");
-    if (!cJSON_IsArray(llm_json_get(model, "merges")))
+    if (!unigram && !llm_json_is(llm_json_get(model, "merges"), LLM_JSON_ARRAY))
         return llm_json_malformed(load, "model.merges", "is missing");
     return CLV_OK;
 }
 
 /* Added tokens are recognised before or after the text is normalized. */
-static clv_status add_special(llm_json_loading *load, const cJSON *item,
+static clv_status add_special(llm_json_loading *load, const llm_json *item,
                               llm_rewriting *work, llm_matcher *matcher)
 {
     clv_tokenizer *tok = load->tok;
@@ -188,7 +212,7 @@ static clv_status add_special(llm_json_loading *load, const cJSON *item,
         .rstrip = llm_json_flag(item, "rstrip", false),
         .single_word = llm_json_flag(item, "single_word", false),
     };
-    special.text = tok->vocab.tokens[special.id].text;
+    special.text = llm_token_text(&tok->vocab.tokens[special.id]);
     if (!llm_json_flag(item, "normalized", !special.control) ||
         !tok->normalizer.n)
         return llm_specials_add(&tok->specials, special);
@@ -198,15 +222,13 @@ static clv_status add_special(llm_json_loading *load, const cJSON *item,
     return llm_specials_add(&tok->normalized, special);
 }
 
-static clv_status add_specials(llm_json_loading *load, const cJSON *added)
+static clv_status add_specials(llm_json_loading *load, const llm_json *added)
 {
     llm_rewriting work = {0};
     llm_matcher matcher = {0};
     clv_status status = CLV_OK;
-    const cJSON *item;
-    cJSON_ArrayForEach (item, added)
-        if (!status)
-            status = add_special(load, item, &work, &matcher);
+    for (llm_json_each e = llm_json_begin(added); !status && llm_json_next(&e);)
+        status = add_special(load, e.value, &work, &matcher);
     llm_rewriting_finish(&work);
     llm_matcher_finish(&matcher);
     llm_specials_seal(&load->tok->specials);
@@ -214,15 +236,19 @@ static clv_status add_specials(llm_json_loading *load, const cJSON *added)
     return status;
 }
 
-static clv_status set_unknown(const llm_json_loading *load, const cJSON *model)
+static clv_status set_unknown(const llm_json_loading *load,
+                              const llm_json *model)
 {
     clv_tokenizer *tok = load->tok;
+    const llm_json *number = llm_json_get(model, "unk_id");
     const char *text = llm_json_string(model, "unk_token");
-    if (!text)
+    int32_t id = id_of(number);
+    if (!text && !number)
         return CLV_OK;
-    int32_t id = llm_vocab_find_text(&tok->vocab, llm_str_of(text));
-    if (id < 0)
-        return llm_json_malformed(load, "model.unk_token",
+    if (text)
+        id = llm_vocab_find_text(&tok->vocab, llm_str_of(text));
+    if (id < 0 || (uint32_t)id >= tok->vocab.n)
+        return llm_json_malformed(load, "the unknown token",
                                   "is not in the vocabulary");
     tok->model.unknown = id;
     if (tok->vocab.tokens[id].type == LLM_TOKEN_NORMAL)
@@ -230,16 +256,25 @@ static clv_status set_unknown(const llm_json_loading *load, const cJSON *model)
     return CLV_OK;
 }
 
-static clv_status load_tree(llm_json_loading *load, const cJSON *root)
+/* Older files do not name the type: their vocabulary does. */
+static bool is_unigram(const llm_json *model)
 {
-    const cJSON *model = llm_json_get(root, "model");
-    const cJSON *added = llm_json_get(root, "added_tokens");
+    const char *type = llm_json_string(model, "type");
+    return type ? llm_text_is(type, "Unigram")
+                : llm_json_is(llm_json_get(model, "vocab"), LLM_JSON_ARRAY);
+}
+
+static clv_status load_tree(llm_json_loading *load, const llm_json *root)
+{
+    const llm_json *model = llm_json_get(root, "model");
+    const llm_json *added = llm_json_get(root, "added_tokens");
     clv_tokenizer *tok = load->tok;
-    CLV_TRY(check_model(load, model));
+    const bool unigram = is_unigram(model);
+    CLV_TRY(check_model(load, model, unigram));
     load->byte_fallback = llm_json_flag(model, "byte_fallback", false);
-    tok->model.order = LLM_MERGE_RANK;
+    tok->model.order = unigram ? LLM_MERGE_UNIGRAM : LLM_MERGE_RANK;
     tok->model.whole_first = llm_json_flag(model, "ignore_merges", false);
-    tok->model.fuse_unknown = llm_json_flag(model, "fuse_unk", false);
+    tok->model.fuse_unknown = llm_json_flag(model, "fuse_unk", unigram);
 
     CLV_TRY(fill_vocab(load, llm_json_get(model, "vocab"), added));
     CLV_TRY(llm_json_part(load, root, "normalizer"));
@@ -250,7 +285,8 @@ static clv_status load_tree(llm_json_loading *load, const cJSON *root)
         llm_vocab_index(&tok->vocab, load->byte_level, load->space);
     if (status)
         return clv_error_prefix(status, "%s", load->name);
-    CLV_TRY(fill_merges(load, llm_json_get(model, "merges")));
+    CLV_TRY(unigram ? llm_unigram_init(&tok->model.unigram, &tok->vocab)
+                    : fill_merges(load, llm_json_get(model, "merges")));
     CLV_TRY(llm_json_part(load, root, "post_processor"));
     return add_specials(load, added);
 }
@@ -261,7 +297,7 @@ static clv_status load(const char *text, uint64_t size, const char *name,
                        clv_tokenizer **out)
 {
     llm_json_loading loading = {.name = name};
-    cJSON *root = NULL;
+    llm_json *root = NULL;
     *out = NULL;
     CLV_TRY(llm_tokenizer_create(&loading.tok));
     clv_status status = text ? llm_json_parse(text, size, name, &root)
@@ -269,19 +305,18 @@ static clv_status load(const char *text, uint64_t size, const char *name,
     if (status)
         goto failed;
     status = load_tree(&loading, root);
+    llm_json_free(root);
     if (status)
         goto failed;
     if (!text)
         status = llm_tokenizer_read_config(loading.tok, name);
     if (status)
         goto failed;
-    cJSON_Delete(root);
     llm_tokenizer_mark_ends(loading.tok);
     *out = loading.tok;
     return CLV_OK;
 
 failed:
-    cJSON_Delete(root);
     clv_tokenizer_destroy(loading.tok);
     return status;
 }

@@ -28,9 +28,9 @@ static clv_status keep(llm_json_loading *load, const char *text, llm_str *out)
 
 /* {"String": "x"} or {"Regex": "x"} */
 static clv_status read_pattern(const llm_json_loading *load, const char *part,
-                               const cJSON *component, llm_regex **out)
+                               const llm_json *component, llm_regex **out)
 {
-    const cJSON *pattern = llm_json_get(component, "pattern");
+    const llm_json *pattern = llm_json_get(component, "pattern");
     const char *regex = llm_json_string(pattern, "Regex");
     const char *text = llm_json_string(pattern, "String");
     if (!regex && (!text || !*text))
@@ -54,7 +54,7 @@ static clv_status set_space(llm_json_loading *load, const char *part,
 /* ------------------------------------------------------------------------ */
 /* Normalizer                                                               */
 
-static clv_status add_replace(llm_json_loading *load, const cJSON *component)
+static clv_status add_replace(llm_json_loading *load, const llm_json *component)
 {
     const char *content = llm_json_string(component, "content");
     const char *from =
@@ -70,7 +70,7 @@ static clv_status add_replace(llm_json_loading *load, const cJSON *component)
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
 
-static clv_status add_prepend(llm_json_loading *load, const cJSON *component)
+static clv_status add_prepend(llm_json_loading *load, const llm_json *component)
 {
     const char *content = llm_json_string(component, "prepend");
     llm_rewrite rewrite = {.kind = LLM_REWRITE_PREPEND};
@@ -83,8 +83,8 @@ static clv_status add_prepend(llm_json_loading *load, const cJSON *component)
     return llm_normalizer_add(&load->tok->normalizer, rewrite);
 }
 
-static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
-                                 const char *type)
+static clv_status add_normalizer(llm_json_loading *load,
+                                 const llm_json *component, const char *type)
 {
     static const char *const forms[] = {
         [LLM_REWRITE_NFC] = "NFC",
@@ -113,7 +113,7 @@ static clv_status add_normalizer(llm_json_loading *load, const cJSON *component,
 /* Pre-tokenizer                                                            */
 
 static clv_status read_mode(const llm_json_loading *load,
-                            const cJSON *component, llm_split_mode fallback,
+                            const llm_json *component, llm_split_mode fallback,
                             llm_split_mode *out)
 {
     static const char *const names[] = {
@@ -145,7 +145,7 @@ static clv_status add_step(llm_json_loading *load, const char *pattern,
     return llm_splitter_add(&load->tok->splitter, step);
 }
 
-static clv_status add_split(llm_json_loading *load, const cJSON *component)
+static clv_status add_split(llm_json_loading *load, const llm_json *component)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT,
                      .spelled = load->byte_level,
@@ -156,7 +156,8 @@ static clv_status add_split(llm_json_loading *load, const cJSON *component)
     return llm_splitter_add(&load->tok->splitter, step);
 }
 
-static clv_status add_byte_level(llm_json_loading *load, const cJSON *component)
+static clv_status add_byte_level(llm_json_loading *load,
+                                 const llm_json *component)
 {
     if (load->byte_level)
         return llm_json_unsupported(load, "pre_tokenizer", "two of ByteLevel");
@@ -173,7 +174,7 @@ static clv_status add_byte_level(llm_json_loading *load, const cJSON *component)
 
 /* When a space goes in front of a text, under the format's older and newer
  * names. */
-static clv_status read_scheme(llm_json_loading *load, const cJSON *component,
+static clv_status read_scheme(llm_json_loading *load, const llm_json *component,
                               llm_front_space *out)
 {
     const char *scheme = llm_json_string(component, "prepend_scheme");
@@ -190,7 +191,8 @@ static clv_status read_scheme(llm_json_loading *load, const cJSON *component,
     return CLV_OK;
 }
 
-static clv_status add_metaspace(llm_json_loading *load, const cJSON *component)
+static clv_status add_metaspace(llm_json_loading *load,
+                                const llm_json *component)
 {
     const char *space = llm_json_string(component, "replacement");
     llm_front_space front;
@@ -219,7 +221,8 @@ static clv_status add_metaspace(llm_json_loading *load, const cJSON *component)
         (llm_step){.kind = LLM_STEP_SPLIT, .mode = LLM_SPLIT_WITH_NEXT});
 }
 
-static clv_status add_delimiter(llm_json_loading *load, const cJSON *component)
+static clv_status add_delimiter(llm_json_loading *load,
+                                const llm_json *component)
 {
     const char *delimiter = llm_json_string(component, "delimiter");
     if (!delimiter || !*delimiter)
@@ -231,7 +234,7 @@ static clv_status add_delimiter(llm_json_loading *load, const cJSON *component)
 }
 
 static clv_status add_punctuation(llm_json_loading *load,
-                                  const cJSON *component)
+                                  const llm_json *component)
 {
     llm_step step = {.kind = LLM_STEP_SPLIT};
     CLV_TRY(read_mode(load, component, LLM_SPLIT_ISOLATED, &step.mode));
@@ -239,7 +242,7 @@ static clv_status add_punctuation(llm_json_loading *load,
 }
 
 static clv_status add_pre_tokenizer(llm_json_loading *load,
-                                    const cJSON *component, const char *type)
+                                    const llm_json *component, const char *type)
 {
 /* Rust's \w */
 #define WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
@@ -276,8 +279,8 @@ static clv_status add_pre_tokenizer(llm_json_loading *load,
 
 /* Decoding follows from the normalizer and the pre-tokenizer; a decoder of
  * these types agrees with them. */
-static clv_status check_decoder(llm_json_loading *load, const cJSON *component,
-                                const char *type)
+static clv_status check_decoder(llm_json_loading *load,
+                                const llm_json *component, const char *type)
 {
     static const char *const known[] = {"ByteLevel", "ByteFallback", "Fuse",
                                         "Metaspace", "Replace",      "Strip"};
@@ -290,12 +293,13 @@ static clv_status check_decoder(llm_json_loading *load, const cJSON *component,
 
 /* [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]: what comes in
  * front of a text. */
-static clv_status read_template(llm_json_loading *load, const cJSON *component)
+static clv_status read_template(llm_json_loading *load,
+                                const llm_json *component)
 {
-    const cJSON *item, *single = llm_json_get(component, "single");
+    const llm_json *single = llm_json_get(component, "single");
     const char *front = NULL;
-    cJSON_ArrayForEach (item, single) {
-        const cJSON *special = llm_json_get(item, "SpecialToken");
+    for (llm_json_each e = llm_json_begin(single); llm_json_next(&e);) {
+        const llm_json *special = llm_json_get(e.value, "SpecialToken");
         if (!special)
             break;
         if (front)
@@ -320,7 +324,8 @@ static clv_status read_template(llm_json_loading *load, const cJSON *component)
 }
 
 static clv_status add_post_processor(llm_json_loading *load,
-                                     const cJSON *component, const char *type)
+                                     const llm_json *component,
+                                     const char *type)
 {
     if (llm_text_is(type, "ByteLevel"))
         return CLV_OK;
@@ -333,7 +338,7 @@ static clv_status add_post_processor(llm_json_loading *load,
 
 typedef struct kind {
     const char *name, *list; /* of a Sequence */
-    clv_status (*add)(llm_json_loading *load, const cJSON *component,
+    clv_status (*add)(llm_json_loading *load, const llm_json *component,
                       const char *type);
 } kind;
 
@@ -346,21 +351,21 @@ static const kind kinds[] = {
 
 /* A component, or those of a sequence one after the other. */
 static clv_status add_all(llm_json_loading *load, const kind *part,
-                          const cJSON *component, int depth)
+                          const llm_json *component, int depth)
 {
     const char *type = llm_json_string(component, "type");
-    const cJSON *child;
+    const llm_json *list = llm_json_get(component, part->list);
     if (!llm_text_is(type, "Sequence") || depth == MAX_DEPTH)
         return part->add(load, component, type);
-    cJSON_ArrayForEach (child, llm_json_get(component, part->list))
-        CLV_TRY(add_all(load, part, child, depth + 1));
+    for (llm_json_each e = llm_json_begin(list); llm_json_next(&e);)
+        CLV_TRY(add_all(load, part, e.value, depth + 1));
     return CLV_OK;
 }
 
-clv_status llm_json_part(llm_json_loading *load, const cJSON *root,
+clv_status llm_json_part(llm_json_loading *load, const llm_json *root,
                          const char *name)
 {
-    const cJSON *component = llm_json_get(root, name);
+    const llm_json *component = llm_json_get(root, name);
     for (size_t i = 0; component && i < sizeof kinds / sizeof *kinds; i++)
         if (llm_text_is(kinds[i].name, name))
             return add_all(load, &kinds[i], component, 0);

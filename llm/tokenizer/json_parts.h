@@ -23,5 +23,5 @@ clv_status llm_json_malformed(const llm_json_loading *load, const char *part,
 
 /* The member of root that is called part: "normalizer", "pre_tokenizer",
  * "decoder" or "post_processor". An absent one is no error. */
-clv_status llm_json_part(llm_json_loading *load, const cJSON *root,
+clv_status llm_json_part(llm_json_loading *load, const llm_json *root,
                          const char *part);

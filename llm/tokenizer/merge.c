@@ -9,40 +9,45 @@
 clv_status llm_merges_init(llm_merges *merges, uint32_t n)
 {
     uint64_t size = 16;
-    while (size < (uint64_t)n * 2)
+    while (size / 4 * 3 < n)
         size *= 2;
-    merges->slots = malloc(size * sizeof *merges->slots);
-    if (!merges->slots)
+    merges->items = malloc((n ? n : 1) * sizeof *merges->items);
+    merges->slots = calloc(size, sizeof *merges->slots);
+    if (!merges->items || !merges->slots)
         return llm_no_memory("merges");
     merges->mask = (uint32_t)(size - 1);
-    for (uint64_t i = 0; i < size; i++)
-        merges->slots[i].id = -1;
     return CLV_OK;
 }
 
 void llm_merges_finish(llm_merges *merges)
 {
+    free(merges->items);
     free(merges->slots);
     *merges = (llm_merges){0};
 }
 
-static llm_merge *slot_of(const llm_merges *merges, uint32_t left,
-                          uint32_t right)
+static uint32_t *slot_of(const llm_merges *merges, uint32_t left,
+                         uint32_t right)
 {
     uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
     uint32_t slot = (uint32_t)(h >> 32) & merges->mask;
     for (;; slot = (slot + 1) & merges->mask) {
-        llm_merge *merge = &merges->slots[slot];
-        if (merge->id < 0 || (merge->left == left && merge->right == right))
-            return merge;
+        uint32_t *found = &merges->slots[slot];
+        if (!*found)
+            return found;
+        const llm_merge *merge = &merges->items[*found - 1];
+        if (merge->left == left && merge->right == right)
+            return found;
     }
 }
 
 void llm_merges_add(llm_merges *merges, llm_merge merge)
 {
-    llm_merge *slot = slot_of(merges, merge.left, merge.right);
-    if (slot->id < 0)
-        *slot = merge;
+    uint32_t *slot = slot_of(merges, merge.left, merge.right);
+    if (*slot)
+        return;
+    merges->items[merges->n++] = merge;
+    *slot = merges->n;
 }
 
 const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
@@ -50,8 +55,8 @@ const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
 {
     if (left < 0 || right < 0)
         return NULL;
-    const llm_merge *merge = slot_of(merges, (uint32_t)left, (uint32_t)right);
-    return merge->id < 0 ? NULL : merge;
+    const uint32_t found = *slot_of(merges, (uint32_t)left, (uint32_t)right);
+    return found ? &merges->items[found - 1] : NULL;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -61,6 +66,7 @@ void llm_merge_work_finish(llm_merge_work *work)
 {
     free(work->symbols.items);
     free(work->heap.items);
+    llm_unigram_work_finish(&work->unigram);
     *work = (llm_merge_work){0};
 }
 
@@ -121,7 +127,7 @@ static clv_status consider(const merging *m, int32_t left, int32_t right)
             llm_merges_find(&m->model->merges, a->id, b->id);
         if (!merge)
             return CLV_OK;
-        order = merge->rank;
+        order = (uint32_t)(merge - m->model->merges.items);
         id = merge->id;
     } else {
         id = llm_vocab_find(m->vocab, m->piece + a->start,
@@ -232,6 +238,31 @@ static clv_status add_missing(const merging *m, const llm_symbol *symbol,
     return CLV_OK;
 }
 
+/* The symbols of a piece, once all is merged. */
+static clv_status find_symbols(const merging *m, uint64_t n)
+{
+    llm_merge_work *work = m->work;
+    work->symbols.n = work->heap.n = 0;
+    if (m->model->order == LLM_MERGE_UNIGRAM) {
+        CLV_TRY(llm_unigram_split(&m->model->unigram, m->vocab, &work->unigram,
+                                  m->piece, n));
+        const llm_unigram_end *parts = work->unigram.ends.items;
+        for (uint64_t at = 0; at < n; at += parts[at].size)
+            CLV_TRY(
+                add_symbol(work, (uint32_t)at, parts[at].size, parts[at].id));
+    } else {
+        for (uint32_t at = 0, size; at < n; at += size)
+            CLV_TRY(add_character(m, n, at, &size));
+    }
+    const int32_t count = (int32_t)work->symbols.n;
+    work->symbols.items[count - 1].next = -1;
+    if (m->model->order == LLM_MERGE_UNIGRAM)
+        return CLV_OK;
+    for (int32_t i = 1; i < count; i++)
+        CLV_TRY(consider(m, i - 1, i));
+    return merge_all(m);
+}
+
 clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
                            llm_merge_work *work, const char *piece, uint64_t n,
                            llm_ids *out)
@@ -245,14 +276,7 @@ clv_status llm_merge_piece(const llm_vocab *vocab, const llm_merge_model *model,
     }
 
     merging m = {vocab, model, work, piece};
-    work->symbols.n = work->heap.n = 0;
-    for (uint32_t at = 0, size; at < n; at += size)
-        CLV_TRY(add_character(&m, n, at, &size));
-    const int32_t count = (int32_t)work->symbols.n;
-    work->symbols.items[count - 1].next = -1;
-    for (int32_t i = 1; i < count; i++)
-        CLV_TRY(consider(&m, i - 1, i));
-    CLV_TRY(merge_all(&m));
+    CLV_TRY(find_symbols(&m, n));
 
     bool unknown = false;
     for (int32_t i = 0; i >= 0;) {

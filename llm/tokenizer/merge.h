@@ -5,23 +5,26 @@
  */
 #pragma once
 
-#include "vocab.h"
+#include "unigram.h"
 
-/* The token that two tokens merge into, and its priority. */
+/* The token that two tokens merge into. */
 typedef struct llm_merge {
     uint32_t left, right;
-    uint32_t rank; /* the lowest merges first */
-    int32_t id;    /* -1: free slot */
+    int32_t id;
 } llm_merge;
 
 typedef struct llm_merges {
-    llm_merge *slots; /* [mask + 1], by hash of left and right */
+    llm_merge *items; /* [n], by rank: the first merges first */
+    uint32_t n;
+    uint32_t *slots; /* [mask + 1], index + 1 by hash of left and right; 0:
+                        free */
     uint32_t mask;
 } llm_merges;
 
 clv_status llm_merges_init(llm_merges *merges, uint32_t n);
 void llm_merges_finish(llm_merges *merges);
-/* At most n times, as told to init. A second merge of a pair has no effect. */
+/* The one of the next rank; at most n times, as told to init. A second merge of
+ * a pair has no effect. */
 void llm_merges_add(llm_merges *merges, llm_merge merge);
 /* NULL if the two do not merge. */
 const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
@@ -30,12 +33,14 @@ const llm_merge *llm_merges_find(const llm_merges *merges, int32_t left,
 typedef enum llm_merge_order {
     LLM_MERGE_RANK = 0,
     LLM_MERGE_SCORE = 1,
+    LLM_MERGE_UNIGRAM = 2, /* no merging: unigram.h */
 } llm_merge_order;
 
 /* How pieces become tokens. */
 typedef struct llm_merge_model {
     llm_merge_order order;
     llm_merges merges; /* by rank only */
+    llm_unigram unigram;
     bool whole_first;  /* a piece that is a token is not merged from parts */
     bool fuse_unknown; /* neighbouring unknown characters are one token */
     int32_t unknown;   /* -1: none */
@@ -65,6 +70,7 @@ typedef struct llm_merge_work {
         llm_candidate *items;
         uint64_t n, capacity;
     } heap;
+    llm_unigram_work unigram;
 } llm_merge_work;
 
 void llm_merge_work_finish(llm_merge_work *work);

@@ -27,6 +27,7 @@ void clv_tokenizer_destroy(clv_tokenizer *tok)
     llm_normalizer_finish(&tok->normalizer);
     llm_splitter_finish(&tok->splitter);
     llm_merges_finish(&tok->model.merges);
+    llm_unigram_finish(&tok->model.unigram);
     llm_vocab_finish(&tok->vocab);
     free(tok);
 }
@@ -71,7 +72,9 @@ clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out)
 clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok)
 {
     return (clv_tokenizer_info){
-        .kind = tok->vocab.byte_level ? "bpe" : "spm",
+        .kind = tok->vocab.byte_level                   ? "bpe"
+                : tok->model.order == LLM_MERGE_UNIGRAM ? "unigram"
+                                                        : "spm",
         .n_vocab = tok->vocab.n,
         .bos = tok->bos,
         .eos = tok->eos,
@@ -91,10 +94,10 @@ clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
         bool control = token->type == LLM_TOKEN_CONTROL ||
                        token->type == LLM_TOKEN_UNKNOWN;
         if (control || token->type == LLM_TOKEN_USER_DEFINED)
-            CLV_TRY(llm_specials_add(&tok->specials,
-                                     (llm_special){.text = token->text,
-                                                   .id = (int32_t)id,
-                                                   .control = control}));
+            CLV_TRY(llm_specials_add(
+                &tok->specials, (llm_special){.text = llm_token_text(token),
+                                              .id = (int32_t)id,
+                                              .control = control}));
     }
     return CLV_OK;
 }
@@ -141,13 +144,14 @@ void llm_tokenizer_mark_ends(clv_tokenizer *tok)
         llm_token *token = &tok->vocab.tokens[id];
         bool marked = token->type == LLM_TOKEN_CONTROL ||
                       token->type == LLM_TOKEN_USER_DEFINED;
-        if (!marked || !reads_as_end(token->text))
+        if (!marked || !reads_as_end(llm_token_text(token)))
             continue;
         token->end = true;
-        if (llm_str_equal(token->text, llm_str_of("<|end|>")))
+        if (llm_str_equal(llm_token_text(token), llm_str_of("<|end|>")))
             end = (int32_t)id;
-        returns |= llm_str_equal(token->text, llm_str_of("<|return|>"));
-        calls |= llm_str_equal(token->text, llm_str_of("<|call|>"));
+        returns |=
+            llm_str_equal(llm_token_text(token), llm_str_of("<|return|>"));
+        calls |= llm_str_equal(llm_token_text(token), llm_str_of("<|call|>"));
     }
     /* In vocabularies with these two it ends a message, not the turn. */
     if (end >= 0 && returns && calls)
@@ -195,8 +199,7 @@ clv_status llm_tokenizer_add_merge(clv_tokenizer *tok, llm_str left,
                              : i == 1 ? "the second"
                                       : "what they make");
     if (llm_token_is_mergeable(&tok->vocab.tokens[ids[2]]))
-        llm_merges_add(
-            &tok->model.merges,
-            (llm_merge){(uint32_t)ids[0], (uint32_t)ids[1], rank, ids[2]});
+        llm_merges_add(&tok->model.merges,
+                       (llm_merge){(uint32_t)ids[0], (uint32_t)ids[1], ids[2]});
     return CLV_OK;
 }

@@ -60,13 +60,37 @@ clv_status llm_vocab_store(llm_vocab *vocab, llm_str s, llm_str *out)
     return CLV_OK;
 }
 
+static clv_status store_sized(llm_vocab *vocab, llm_str s, const char **data,
+                              uint32_t *size)
+{
+    llm_str stored = {0};
+    if (s.size > INT32_MAX)
+        return clv_error(CLV_ERR_LIMIT,
+                         "a token of %llu bytes: at most %d are supported",
+                         (unsigned long long)s.size, INT32_MAX);
+    CLV_TRY(llm_vocab_store(vocab, s, &stored));
+    *data = stored.data;
+    *size = (uint32_t)stored.size;
+    return CLV_OK;
+}
+
+llm_str llm_token_text(const llm_token *token)
+{
+    return (llm_str){token->text, token->text_size};
+}
+
+llm_str llm_token_bytes(const llm_token *token)
+{
+    return (llm_str){token->bytes, token->bytes_size};
+}
+
 clv_status llm_vocab_set(llm_vocab *vocab, uint32_t id, llm_str text,
                          llm_token_type type, float score)
 {
     llm_token *token = &vocab->tokens[id];
     token->type = (uint8_t)type;
     token->score = score;
-    return llm_vocab_store(vocab, text, &token->text);
+    return store_sized(vocab, text, &token->text, &token->text_size);
 }
 
 bool llm_token_is_mergeable(const llm_token *token)
@@ -78,7 +102,7 @@ bool llm_token_is_mergeable(const llm_token *token)
 bool llm_token_is_special(const llm_token *token)
 {
     return token->type == LLM_TOKEN_CONTROL ||
-           token->type == LLM_TOKEN_UNKNOWN || !token->text.size;
+           token->type == LLM_TOKEN_UNKNOWN || !token->text_size;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -173,29 +197,36 @@ static clv_status set_bytes(llm_vocab *vocab, uint32_t id, llm_bytes *scratch)
     bool special = llm_token_is_special(token);
     scratch->n = 0;
     if (token->type == LLM_TOKEN_BYTE) {
-        int byte = llm_token_byte(token->text);
+        int byte = llm_token_byte(llm_token_text(token));
         if (byte < 0)
             return clv_error(CLV_ERR_FORMAT,
                              "token %u, '%s', is marked as a "
                              "byte but is not of the form <0x00>",
-                             id, llm_str_show(token->text).text);
+                             id, llm_str_show(llm_token_text(token)).text);
         char c = (char)byte;
         vocab->byte_ids[byte] = (int32_t)id;
         CLV_TRY(llm_bytes_append(scratch, &c, 1));
     } else if (special ||
                (vocab->byte_level && token->type == LLM_TOKEN_USER_DEFINED)) {
         token->bytes = token->text;
+        token->bytes_size = token->text_size;
         return CLV_OK;
     } else if (vocab->byte_level) {
-        CLV_TRY(llm_vocab_spelled_bytes(token->text, scratch));
+        CLV_TRY(llm_vocab_spelled_bytes(llm_token_text(token), scratch));
         if (scratch->n == 1 && llm_token_is_mergeable(token))
             vocab->byte_ids[(uint8_t)scratch->items[0]] = (int32_t)id;
     } else {
-        CLV_TRY(unspell_spaces(vocab, token->text, scratch));
+        CLV_TRY(unspell_spaces(vocab, llm_token_text(token), scratch));
     }
 
-    return llm_vocab_store(vocab, (llm_str){scratch->items, scratch->n},
-                           &token->bytes);
+    if (llm_str_equal((llm_str){scratch->items, scratch->n},
+                      llm_token_text(token))) {
+        token->bytes = token->text;
+        token->bytes_size = token->text_size;
+        return CLV_OK;
+    }
+    return store_sized(vocab, (llm_str){scratch->items, scratch->n},
+                       &token->bytes, &token->bytes_size);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -212,7 +243,7 @@ static uint32_t hash(const char *key, uint64_t n)
 static llm_str key_of(const llm_vocab *vocab, uint32_t id)
 {
     const llm_token *token = &vocab->tokens[id];
-    return vocab->byte_level ? token->bytes : token->text;
+    return vocab->byte_level ? llm_token_bytes(token) : llm_token_text(token);
 }
 
 static clv_status insert(llm_vocab *vocab, uint32_t id)
@@ -223,8 +254,8 @@ static clv_status insert(llm_vocab *vocab, uint32_t id)
         uint32_t other = vocab->slots[slot] - 1;
         if (!llm_str_equal(key_of(vocab, other), key))
             continue;
-        llm_str text = vocab->tokens[id].text;
-        if (llm_str_equal(vocab->tokens[other].text, text))
+        llm_str text = llm_token_text(&vocab->tokens[id]);
+        if (llm_str_equal(llm_token_text(&vocab->tokens[other]), text))
             return clv_error(CLV_ERR_FORMAT,
                              "token %u, '%s', has the same "
                              "text as token %u",
@@ -257,7 +288,7 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
         return status;
 
     uint32_t size = 16;
-    while (size < vocab->n * 2)
+    while (size / 4 * 3 < vocab->n)
         size *= 2;
     vocab->slots = calloc(size, sizeof *vocab->slots);
     if (!vocab->slots)
@@ -266,7 +297,7 @@ clv_status llm_vocab_index(llm_vocab *vocab, bool byte_level, llm_str space)
     for (int rank = 0; rank < 3; rank++) {
         for (uint32_t id = 0; id < vocab->n; id++) {
             const llm_token *token = &vocab->tokens[id];
-            if (token->text.size && rank_of(token) == rank)
+            if (token->text_size && rank_of(token) == rank)
                 CLV_TRY(insert(vocab, id));
         }
     }
@@ -289,7 +320,7 @@ int32_t llm_vocab_find(const llm_vocab *vocab, const char *key, uint64_t n)
 int32_t llm_vocab_find_text(const llm_vocab *vocab, llm_str text)
 {
     for (uint32_t id = 0; text.size && id < vocab->n; id++)
-        if (llm_str_equal(vocab->tokens[id].text, text))
+        if (llm_str_equal(llm_token_text(&vocab->tokens[id]), text))
             return (int32_t)id;
     return -1;
 }

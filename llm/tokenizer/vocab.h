@@ -22,12 +22,16 @@ typedef enum llm_token_type {
 } llm_token_type;
 
 typedef struct llm_token {
-    llm_str text; /* size 0: an id without a token */
-    llm_str bytes;
+    const char *text, *bytes;
+    uint32_t text_size; /* 0: an id without a token */
+    uint32_t bytes_size;
     float score;
     uint8_t type; /* llm_token_type */
     bool end;     /* ends a text */
 } llm_token;
+
+llm_str llm_token_text(const llm_token *token);
+llm_str llm_token_bytes(const llm_token *token);
 
 typedef struct llm_arena_chunk llm_arena_chunk;
 

@@ -113,6 +113,36 @@ static void test_truncate(void **state)
     clv_session_destroy(s);
 }
 
+static void test_reuse(void **state)
+{
+    (void)state;
+    const float *logits = NULL;
+    clv_session *s = rig_session(model, 64, 16, CLV_DTYPE_F32);
+    int32_t text[40];
+    uint32_t kept = 99;
+    memcpy(text, ids, sizeof text);
+    text[33] = (ids[33] + 1) % (int32_t)n_vocab;
+    assert_ok(clv_session_reuse(s, text, 40, &kept));
+    assert_int_equal(kept, 0);
+    assert_ok(clv_session_eval(s, text, 40, CLV_LOGITS_NONE, NULL));
+    /* Another end: what is the same stays. */
+    assert_ok(clv_session_reuse(s, ids, N, &kept));
+    assert_int_equal(kept, 33);
+    assert_int_equal(clv_session_position(s), 33);
+    assert_ok(clv_session_eval(s, ids + 33, N - 33, CLV_LOGITS_ALL, &logits));
+    assert_logits(logits, 33, N - 33, 1e-5);
+    /* The same text, or its beginning: the last token is left to evaluate. */
+    assert_ok(clv_session_reuse(s, ids, N, &kept));
+    assert_int_equal(kept, N - 1);
+    assert_ok(clv_session_reuse(s, ids, 20, &kept));
+    assert_int_equal(kept, 19);
+    assert_ok(clv_session_eval(s, ids + 19, 1, CLV_LOGITS_LAST, &logits));
+    assert_logits(logits, 19, 1, 1e-5);
+    assert_fails(clv_session_reuse(s, ids, 0, &kept), CLV_ERR_INVALID, "ids");
+    assert_int_equal(clv_session_position(s), 20);
+    clv_session_destroy(s);
+}
+
 static void test_context_overflow(void **state)
 {
     (void)state;
@@ -310,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_batch_sizes),
         cmocka_unit_test(test_f16_cache),
         cmocka_unit_test(test_truncate),
+        cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_context_overflow),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_chosen_device),

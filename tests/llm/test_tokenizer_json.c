@@ -422,7 +422,7 @@ static void malformed(void **state)
     refuses((parts){.vocab = "", .merges = ""}, status, "empty");
     refuses((parts){.vocab = "\"a\":0,\"b\":0"}, status, "both token 0");
     refuses((parts){.vocab = "\"a\":0,\"a\":1", .merges = ""}, status,
-            "same text");
+            "occurs twice");
     refuses((parts){.merges = "\"a\""}, status, "model.merges");
     refuses((parts){.merges = "\"a b c\""}, status, "model.merges");
     refuses((parts){.merges = "[\"a\"]"}, status, "model.merges");
@@ -430,7 +430,8 @@ static void malformed(void **state)
     refuses((parts){.merges = "3"}, status, "model.merges");
     refuses((parts){.merges = "\"c c\""}, status, "'c'");
     refuses((parts){.merges = "\"a zz\""}, status, "'zz'");
-    refuses((parts){.options = "\"unk_token\":\"zz\","}, status, "unk_token");
+    refuses((parts){.options = "\"unk_token\":\"zz\","}, status,
+            "unknown token");
     refuses((parts){.added = "{\"id\":3}"}, status, "added_tokens");
     refuses((parts){.added = ADDED(3, "zz", "\"special\":true")}, status,
             "both token 3");
@@ -450,7 +451,7 @@ static void malformed(void **state)
         assert_null(tok);
     }
     static const char *const models[] = {
-        "{\"model\":{\"type\":\"Unigram\"}}",
+        "{\"model\":{\"type\":\"WordPiece\"}}",
         "{\"model\":{\"end_of_word_suffix\":\"x\"}}",
         "{\"model\":{\"dropout\":0.5}}"};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {

@@ -103,9 +103,8 @@ static void build(const plain *p, bool byte_level, llm_vocab *vocab,
     assert_ok(llm_vocab_index(vocab, byte_level, (llm_str){0}));
     assert_ok(llm_merges_init(&model->merges, (uint32_t)p->n));
     for (int i = LETTERS; i < p->n; i++)
-        llm_merges_add(&model->merges,
-                       (llm_merge){(uint32_t)p->left[i], (uint32_t)p->right[i],
-                                   (uint32_t)i, i});
+        llm_merges_add(&model->merges, (llm_merge){(uint32_t)p->left[i],
+                                                   (uint32_t)p->right[i], i});
 }
 
 static void compare(llm_merge_order order, bool byte_level)
@@ -195,8 +194,8 @@ static void missing(void **state)
     set(&vocab, 5, "<s>", LLM_TOKEN_CONTROL);
     assert_ok(llm_vocab_index(&vocab, false, llm_str_of("\u2581")));
     assert_ok(llm_merges_init(&model.merges, 0));
-    assert_memory_equal(vocab.tokens[4].bytes.data, " a", 2);
-    assert_memory_equal(vocab.tokens[2].bytes.data, "\xc3", 1);
+    assert_memory_equal(vocab.tokens[4].bytes, " a", 2);
+    assert_memory_equal(vocab.tokens[2].bytes, "\xc3", 1);
     for (int order = LLM_MERGE_RANK; order <= LLM_MERGE_SCORE; order++) {
         model.order = (llm_merge_order)order;
         model.unknown = -1;
