@@ -100,7 +100,7 @@ static clv_status prepare(calibration *c, uint32_t n)
 
 static clv_status run_window(calibration *c, const int32_t *ids, uint32_t n)
 {
-    CLV_TRY(llm_runner_run(c->runner, ids, n, 0));
+    CLV_TRY(llm_runner_run(c->runner, ids, n, 0, false));
     for (uint64_t i = 0; i < c->runner->observed.n; i++) {
         const llm_observed *o = &c->runner->observed.items[i];
         uint64_t size;
