@@ -336,7 +336,7 @@ typedef struct clv_tensor_desc {
  *               pos i32 [n]: causal; query i sees cache rows j with
  *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
  *               H is a multiple of G. A query that sees nothing gives zeros.
- *               k and v: f32 or f16
+ *               k and v: f32, f16, or q8_0 where D is a multiple of 32
  *   CONVERT     x                                   as x, other  -
  *               dtype or strides
  *   TOP_K       x [n,E]                             [n,K] i32    -

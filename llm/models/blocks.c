@@ -205,7 +205,7 @@ clv_value llm_logits(llm_graph *g, clv_value x)
         output->weight ? output->weight : ends[LLM_TOKEN_EMBD].weight;
     x = llm_norm(g, x, &ends[LLM_OUTPUT_NORM]);
     x = clv_graph_matmul(g->graph, factor(g, x, w),
-                         output->weight ? use(g, output->weight) : g->embd,
+                         output->weight ? use(g, w) : g->embd,
                          use(g, output->bias));
     return g->hp->final_softcap
                ? clv_graph_softcap(g->graph, x, g->hp->final_softcap)

@@ -39,6 +39,22 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "signal handlers cancel");
 /* ------------------------------------------------------------------------ */
 /* Creation                                                                 */
 
+static clv_status check_kv_dtype(const llm_hparams *hp, uint32_t dtype)
+{
+    const char *name = clv_dtype_name(dtype);
+    if (dtype && dtype != CLV_DTYPE_F16 && dtype != CLV_DTYPE_F32 &&
+        dtype != CLV_DTYPE_Q8_0)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "KV cache of type %s; it can be f16, f32 or q8_0",
+                         name ? name : "unknown");
+    if (dtype == CLV_DTYPE_Q8_0 && hp->head_dim % 32)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "KV cache of type q8_0: heads of %u channels are not "
+                         "whole blocks of 32; use f16",
+                         hp->head_dim);
+    return CLV_OK;
+}
+
 static clv_status set_params(clv_session *s, const clv_session_params *p)
 {
     const uint32_t trained = s->model->hp->n_ctx_train;
@@ -57,13 +73,7 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
     s->n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH;
     if (s->n_batch > s->n_ctx)
         s->n_batch = s->n_ctx;
-    if (p->kv_dtype && p->kv_dtype != CLV_DTYPE_F16 &&
-        p->kv_dtype != CLV_DTYPE_F32) {
-        const char *name = clv_dtype_name(p->kv_dtype);
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "KV cache of type %s; it can be f16 or f32",
-                         name ? name : "unknown");
-    }
+    CLV_TRY(check_kv_dtype(s->model->hp, p->kv_dtype));
     if (!p->devices != !p->n_devices)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_create: devices and n_devices disagree");
@@ -252,6 +262,11 @@ clv_model *llm_session_model(const clv_session *session)
 uint32_t llm_session_n_batch(const clv_session *session)
 {
     return session->n_batch;
+}
+
+const int32_t *llm_session_ids(const clv_session *session)
+{
+    return session->ids;
 }
 
 void llm_session_forget_cancel(clv_session *session)

@@ -31,11 +31,8 @@ static bool check_limits(clv_checked_node *n)
             return clv_node_no(n, "the number of columns of %s varies",
                                clv_operand_name(n, i));
     }
-    return (op != CLV_OP_SET_ROWS ||
-            clv_node_takes(n, 0, clv_formats_of(CLV_FORMAT_FLOAT))) &&
-           (op != CLV_OP_CONVERT ||
-            clv_node_takes(n, CLV_OP_OPERANDS,
-                           clv_formats_of(CLV_FORMAT_FLOAT)));
+    return op != CLV_OP_CONVERT ||
+           clv_node_takes(n, CLV_OP_OPERANDS, clv_formats_of(CLV_FORMAT_FLOAT));
 }
 
 bool npu_check_node(const clv_subgraph *g, uint32_t node, clv_checked_node *n)
