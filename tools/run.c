@@ -1,4 +1,5 @@
 /* cleave run: text that continues a prompt. */
+#include "chat.h"
 #include "commands.h"
 #include "env.h"
 #include "interrupt.h"
@@ -16,6 +17,7 @@
 typedef struct run_args {
     tool_common common;
     tool_strings plans;
+    tool_chat_options chat;
     const char *model, *prompt, *file, *kv_type;
     int64_t n_predict, n_ctx, n_batch, seed, top_k, repeat_last;
     double temperature, top_p, min_p, repeat_penalty;
@@ -65,6 +67,7 @@ static const tool_option options[] = {
                   "go on past the end of the text"),
     TOOL_OPT_FLAG(0, "display-prompt", AT(display_prompt),
                   "print the prompt before the generated text"),
+    TOOL_OPTIONS_CHAT(run_args),
     {0},
 };
 
@@ -73,14 +76,17 @@ static int run(int argc, char **argv);
 const tool_command tool_run = {
     .name = "run",
     .title = "cleave run",
-    .operands = "(-p TEXT | -f FILE)",
-    .summary = "Generates text that continues a prompt.",
+    .operands = "(-p TEXT | -f FILE | -cnv)",
+    .summary = "Generates text that continues a prompt, or talks by turns.",
     .details = "The generated text goes to standard output, timings and "
-               "messages to standard error. Ctrl-C ends the text early.",
+               "messages to standard error. Ctrl-C ends the text early. In a "
+               "conversation it ends the answer, Ctrl-D ends the conversation, "
+               "and /help lists commands.",
     .examples =
         "  cleave run -p \"def fibonacci(n):\" -n 64 --temp 0\n"
         "  cleave run -m model.gguf -f prompt.txt -c 8192 -s 1\n"
-        "  git diff | cleave run -m model.gguf -f - -n 200 2>/dev/null\n",
+        "  git diff | cleave run -m model.gguf -f - -n 200 2>/dev/null\n"
+        "  cleave run -m model.gguf -cnv -sys \"Answer in one sentence.\"\n",
     .options = options,
     .run = run,
 };
@@ -356,30 +362,70 @@ static clv_status prepare(run_state *state)
     const uint32_t n = state->n_ids < most ? (uint32_t)state->n_ids : most;
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
-    clv_status status = clv_session_prepare(state->session, n, &plan);
+    clv_status status =
+        clv_session_prepare(state->session, n ? n : most, &plan);
     if (!status && state->args->n_predict)
         status = clv_session_prepare(state->session, 1, &plan);
     state->load_ns += clv_now_ns() - begin;
     return status;
 }
 
+static int run_chat(run_state *state)
+{
+    const tool_chat chat = {
+        .options = &state->args->chat,
+        .env = &state->env,
+        .model = state->model,
+        .session = state->session,
+        .sampler = state->sampler,
+        .prompt = state->prompt,
+        .n_predict = (int32_t)state->args->n_predict,
+        .ignore_end = state->args->ignore_eos,
+    };
+    print_choice(state);
+    return tool_chat_run(&chat);
+}
+
+static bool has_prompt(const run_args *args)
+{
+    return args->prompt || args->file;
+}
+
+/* The text that is gone on from, unless there is a conversation. */
+static clv_status need_prompt(run_state *state, bool talks)
+{
+    if (talks)
+        return tool_need_tokenizer(state->model, state->path);
+    if (has_prompt(state->args))
+        return tokenize_prompt(state);
+    return clv_error(CLV_ERR_INVALID,
+                     "%s: holds no chat template; give one with "
+                     "--chat-template, or a prompt with -p",
+                     state->path);
+}
+
 static int run_model(run_state *state)
 {
+    bool talks = false;
     clv_status status = tool_own_stdout();
-    if (!status)
+    if (!status && has_prompt(state->args))
         status = read_prompt(state);
     if (!status)
         status = tool_env_load(&state->env, state->args->model, &state->model,
                                &state->path, &state->load_ns);
-    if (!status)
-        status = tokenize_prompt(state);
+    if (!status) {
+        talks = tool_chat_is_wanted(&state->args->chat, state->model);
+        status = need_prompt(state, talks);
+    }
     if (!status)
         status = make_sampler(state);
     if (!status)
         status = make_session(state);
     if (!status)
         status = prepare(state);
-    return status ? tool_fail() : generate(state);
+    if (status)
+        return tool_fail();
+    return talks ? run_chat(state) : generate(state);
 }
 
 static int run(int argc, char **argv)
@@ -402,9 +448,12 @@ static int run(int argc, char **argv)
     int code = tool_parse(&tool_run, &args, argc, argv, &n);
     if (code >= 0)
         return code;
-    if (!args.prompt == !args.file)
-        return tool_usage("give the prompt with -p TEXT or with -f FILE%s",
-                          args.prompt ? ", not both" : "");
+    if (args.prompt && args.file)
+        return tool_usage("give the prompt with -p TEXT or with -f FILE, not "
+                          "both");
+    if (!has_prompt(&args) && !tool_chat_may_be(&args.chat))
+        return tool_usage("give the prompt with -p TEXT or with -f FILE, or "
+                          "talk by turns with -cnv");
     run_state state = {.args = &args};
     tool_env_init(&state.env, &args.common);
     code = run_model(&state);
