@@ -17,9 +17,11 @@ typedef struct tool_chat_options {
 /* For the table of a command whose struct has a tool_chat_options called chat.
  */
 #define TOOL_OPTIONS_CHAT(type)                                                \
-    TOOL_OPT_FLAG(0, "no-conversation|-no-cnv", offsetof(type, chat.unwanted), \
-                  "go on from the prompt, even "                               \
-                  "if the model has a chat template"),                         \
+    TOOL_OPT_GROUP("conversation"),                                            \
+        TOOL_OPT_FLAG(0, "no-conversation|-no-cnv",                            \
+                      offsetof(type, chat.unwanted),                           \
+                      "go on from the prompt, even "                           \
+                      "if the model has a chat template"),                     \
         TOOL_OPT_FLAG(                                                         \
             0, "conversation|-cnv", offsetof(type, chat.wanted),               \
             "talk by turns: -p, if given, is what you say first "              \

@@ -161,7 +161,8 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
     uint32_t n_batch;           /* tokens a run at most; 0: 512 */
-    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
+    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0), F32 or, where heads have
+                                 a multiple of 32 channels, Q8_0 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
     /* Saved plans, of clv_plan_json(), copied: a run whose graph one of
@@ -345,6 +346,11 @@ typedef struct clv_generate_params {
     void *on_token_ctx;
     clv_progress_fn progress; /* of the prompt; may be NULL */
     void *progress_ctx;
+    /* A full context is no end: its first n_keep tokens (at most the prompt)
+     * and the later half of the others are evaluated again, at their new
+     * positions, and the text goes on. */
+    bool shift;
+    uint32_t n_keep;
 } clv_generate_params;
 
 typedef enum clv_stop {
@@ -386,6 +392,11 @@ CLV_API clv_status clv_quantize_type_find(const char *name,
 /* The largest magnitudes of what each weight is multiplied with. */
 typedef struct clv_ranges clv_ranges;
 CLV_API void clv_ranges_destroy(clv_ranges *ranges);
+/* By running a model over the n ids of a text, in windows that do not see each
+ * other, on the devices of its context. *out: the caller's. */
+CLV_API clv_status clv_calibrate(clv_model *model, const int32_t *ids,
+                                 uint64_t n, clv_progress_fn progress,
+                                 void *progress_ctx, clv_ranges **out);
 
 typedef struct clv_quantized_tensor {
     const char *name;  /* valid during the call */
