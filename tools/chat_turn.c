@@ -10,6 +10,7 @@ void chat_turn_finish(chat_turn *turn)
 {
     free(turn->ids);
     free(turn->text);
+    free(turn->marks);
     free(turn->answer);
     free(turn->answer_ids);
     *turn = (chat_turn){.chat = turn->chat};
@@ -17,9 +18,7 @@ void chat_turn_finish(chat_turn *turn)
 
 void chat_turn_clear(chat_turn *turn)
 {
-    turn->n_ids = 0;
-    free(turn->text);
-    turn->text = NULL;
+    turn->n_ids = turn->n_marks = 0;
 }
 
 static clv_status no_memory(void)
@@ -86,21 +85,34 @@ static clv_status tokenize_from(const chat_turn *turn,
     return status;
 }
 
+/* The most of what the session holds that a text begins with. */
+static chat_mark find_mark(const chat_turn *turn, const clv_chat_text *prompt)
+{
+    for (uint64_t i = turn->n_marks; i-- > 0;) {
+        const chat_mark mark = turn->marks[i];
+        if (mark.length <= prompt->length &&
+            !memcmp(turn->text, prompt->text, mark.length))
+            return mark;
+    }
+    return (chat_mark){0, 0};
+}
+
 /* A text that begins with what the session holds goes on from those tokens,
  * which need not be the ones that it would be cut into. */
-static clv_status tokenize(const chat_turn *turn, const clv_chat_text *prompt,
+static clv_status tokenize(chat_turn *turn, const clv_chat_text *prompt,
                            int32_t **ids, uint64_t *n)
 {
     const clv_tokenizer_info info =
         clv_tokenizer_describe(clv_model_tokenizer(turn->chat->model));
-    const bool goes_on = turn->text && turn->length <= prompt->length &&
-                         !memcmp(turn->text, prompt->text, turn->length);
+    const chat_mark mark = find_mark(turn, prompt);
     int32_t *more;
     uint64_t n_more;
-    if (goes_on) {
-        CLV_TRY(tokenize_from(turn, prompt, turn->length, CLV_TOKENIZE_CONTINUE,
+    while (turn->n_marks && turn->marks[turn->n_marks - 1].length > mark.length)
+        turn->n_marks--;
+    if (mark.n_ids) {
+        CLV_TRY(tokenize_from(turn, prompt, mark.length, CLV_TOKENIZE_CONTINUE,
                               &more, &n_more));
-        return join(turn->ids, turn->n_ids, more, n_more, ids, n);
+        return join(turn->ids, mark.n_ids, more, n_more, ids, n);
     }
     CLV_TRY(tokenize_from(turn, prompt, 0, 0, &more, &n_more));
     /* Most templates begin with BOS themselves. */
@@ -172,28 +184,33 @@ static int on_token(void *ctx, int32_t id, const char *text, uint32_t length)
     return turn->write_failed || turn->reversed || tool_interrupted();
 }
 
-/* What the session holds now. */
+/* What the session holds now: the prompt, then the answer. */
 static clv_status remember(chat_turn *turn, const clv_chat_text *prompt)
 {
-    char *text = malloc(prompt->length + turn->answer_length + 1);
+    const uint64_t length = prompt->length + turn->answer_length;
+    char *text = malloc(length + 1);
     int32_t *ids =
         realloc(turn->ids, (turn->n_ids + turn->n_answer + 1) * sizeof *ids);
     if (ids)
         turn->ids = ids;
-    if (!text || !ids) {
+    if (!text || !ids ||
+        !reserve(&turn->marks, &turn->marks_capacity, turn->n_marks + 2,
+                 sizeof *turn->marks)) {
         free(text);
         chat_turn_clear(turn);
         return no_memory();
     }
+    turn->marks[turn->n_marks++] = (chat_mark){prompt->length, turn->n_ids};
     if (turn->n_answer)
         memcpy(ids + turn->n_ids, turn->answer_ids,
                turn->n_answer * sizeof *ids);
     turn->n_ids += turn->n_answer;
+    turn->marks[turn->n_marks++] = (chat_mark){length, turn->n_ids};
     memcpy(text, prompt->text, prompt->length);
     if (turn->answer_length)
         memcpy(text + prompt->length, turn->answer, turn->answer_length);
+    free(turn->text);
     turn->text = text;
-    turn->length = prompt->length + turn->answer_length;
     return CLV_OK;
 }
 
@@ -217,6 +234,9 @@ static clv_status answer(chat_turn *turn, const clv_chat_text *prompt)
         status = no_memory();
     if (turn->stats.n_prompt < params.n_prompt) { /* it is not there */
         turn->n_ids = turn->n_kept;
+        while (turn->n_marks &&
+               turn->marks[turn->n_marks - 1].n_ids > turn->n_ids)
+            turn->n_marks--;
         return status;
     }
     const clv_status kept = remember(turn, prompt);
@@ -241,7 +261,6 @@ clv_status chat_turn_run(chat_turn *turn, const clv_chat_text *prompt)
         free(ids);
         return status;
     }
-    chat_turn_clear(turn);
     free(turn->ids);
     turn->ids = ids;
     turn->n_ids = n;

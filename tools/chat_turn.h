@@ -6,14 +6,20 @@
 
 #include "chat.h"
 
+/* Where the first n_ids tokens stand for the first bytes of the text. */
+typedef struct chat_mark {
+    uint64_t length, n_ids;
+} chat_mark;
+
 typedef struct chat_turn {
     const tool_chat *chat;
     /* What the session holds, and the text that it stands for; the last token
      * may not be in the session yet. */
     int32_t *ids;
     uint64_t n_ids;
-    char *text; /* NULL: not known */
-    uint64_t length;
+    char *text;
+    chat_mark *marks; /* behind each prompt and answer; none: not known */
+    uint64_t n_marks, marks_capacity;
     /* The answer. */
     char *answer;
     uint64_t answer_length, answer_capacity;

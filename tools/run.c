@@ -379,7 +379,7 @@ static clv_status prepare(run_state *state)
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
     clv_status status =
-        clv_session_prepare(state->session, n ? n : most, &plan);
+        n ? clv_session_prepare(state->session, n, &plan) : CLV_OK;
     if (!status && state->args->n_predict)
         status = clv_session_prepare(state->session, 1, &plan);
     state->load_ns += clv_now_ns() - begin;

@@ -32,7 +32,7 @@ class Terminal:
     def line(self, text):
         self.write(text + "\r")
 
-    def until(self, text, seconds=60):
+    def until(self, text, seconds=30):
         """What is printed up to text, and that."""
         end = time.monotonic() + seconds
         while text not in self.seen:
@@ -53,7 +53,7 @@ class Terminal:
         out, self.seen = self.seen[:at], self.seen[at:]
         return out
 
-    def end(self, seconds=60):
+    def end(self, seconds=30):
         """The rest, and the exit code."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

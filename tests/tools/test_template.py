@@ -161,7 +161,7 @@ class Template(cli.Case):
             "{{ " + "(" * 5000 + ")" * 5000 + " }}": "deep",
             "{{ " + "-" * 5000 + "1 }}": "deep",
             "{% if a %}" * 5000: "deep",
-            "{{ [" * 3000: "deep",
+            "{{ " + "[" * 3000 + "]" * 3000 + " }}": "deep",
         }.items():
             with self.subTest(template[:60]):
                 self.refused(template, [says])
