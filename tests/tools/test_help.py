@@ -86,7 +86,7 @@ class Mistakes(cli.Case):
             result = self.good(*same, *args)
             self.assertIn("note: %s: " % args[0].split("=")[0], result.err)
         self.assertEqual(self.good(*same, "-q", "-fa", "on").err, "")
-        self.usage(*same, "-fa", "maybe", says="'maybe'")
+        self.usage(*same, "-q", "-fa", "maybe", says="'maybe'")
 
     def test_bad_values(self):
         self.usage("run", "-p", "x", "--temp", "hot",

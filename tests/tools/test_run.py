@@ -111,10 +111,16 @@ class Text(cli.Case):
                      ["--top-n-sigma", 0.1], ["--presence-penalty", 9],
                      ["--frequency-penalty", 9], ["--dynatemp-range", 0.7],
                      ["--xtc-probability", 1, "--xtc-threshold", 0.01],
-                     ["--samplers", "temperature"],
-                     ["--dry-multiplier", 50, "--dry-allowed-length", 1]):
+                     ["--samplers", "temperature"]):
             with self.subTest(more):
                 self.assertNotEqual(self.good(*args, *more).text, plain)
+        args = greedy("-n", 8, "-q", "-p", "x, y, z\nx, y, z\nx, y, z\nx,")
+        dry = ["--dry-multiplier", 50, "--dry-allowed-length", 1]
+        plain = self.good(*args).text
+        self.assertTrue(plain.startswith(" y, z"), plain)
+        self.assertFalse(self.good(*args, *dry).text.startswith(" y, z"))
+        self.assertTrue(self.good(*args, *dry, "--dry-sequence-breaker", ",")
+                        .text.startswith(" y, z"))
         self.bad(*args, "--samplers", "top_k;tpo_p", says="'tpo_p'")
 
     def test_context_shift(self):
