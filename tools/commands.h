@@ -6,7 +6,7 @@
 
 extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
     tool_tokenize, tool_devices, tool_quantize, tool_convert, tool_plan,
-    tool_profile;
+    tool_profile, tool_template;
 
 /* Options for structs with a member model, kv_type. */
 #define TOOL_MODEL_HELP                                                        \

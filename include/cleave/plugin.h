@@ -310,6 +310,9 @@ typedef struct clv_tensor_desc {
  *               factor * x
  *   SOFTCAP     x                                   as x         softcap
  *               cap * tanh(x / cap); cap 0: x
+ *   ROUND       x                                   as x         round
+ *               scale * k, k the whole number in -127..127 that is nearest to
+ *               x / scale, of two the even one; scale 0: x
  *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
  *               x / sqrt(mean(x^2) + eps) * weight
  *   HEAD_NORM   x [n,H*D], weight [D]               [n,H*D]      norm
@@ -371,6 +374,7 @@ typedef enum clv_op {
     CLV_OP_SOFTCAP = 19,
     CLV_OP_HEAD_NORM = 20,
     CLV_OP_SPARSE_MIXER = 21,
+    CLV_OP_ROUND = 22,
     CLV_OP_COUNT
 } clv_op;
 
@@ -395,6 +399,9 @@ typedef union clv_op_attr {
     struct {
         float cap;
     } softcap;
+    struct {
+        float scale;
+    } round;
     struct {
         float jitter;
     } mixer;

@@ -755,6 +755,8 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          clv_infer_rows, {CLV_O_("x", SEQUENCE, NONE)},
          CLV_O_("y", SEQUENCE, NONE),
          {CLV_A_("jitter", mixer.jitter, F32_POS)}},
+        CLV_UNARY_("round", ROUND, 4,
+                   CLV_ONE_(CLV_A_("scale", round.scale, F32_POS))),
     };
 #undef CLV_UNARY_
 #undef CLV_BINARY_

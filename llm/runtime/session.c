@@ -2,6 +2,7 @@
 
 #include "../base/str.h"
 #include "profile.h"
+#include "../models/rope.h"
 #include "runners.h"
 
 #include <stdatomic.h>
@@ -23,7 +24,9 @@ struct clv_session {
     uint32_t position;
     int32_t *ids; /* [position]: the tokens in the cache */
     uint32_t ids_capacity;
-    bool stale; /* the cache was lost: its rows must be computed again */
+    bool stale; /* the cache's rows must be computed again: it was lost, or
+                   the frequencies are others */
+    bool far;   /* with frequencies for long contexts */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
@@ -344,8 +347,8 @@ static clv_status replay(clv_session *s)
         llm_runner *runner;
         status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
         if (!status)
-            status =
-                llm_runner_run(runner, s->ids + s->position, n, s->position);
+            status = llm_runner_run(runner, s->ids + s->position, n,
+                                    s->position, s->far);
         s->position += n;
     }
     s->position = end;
@@ -361,7 +364,7 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
     if (s->stale && ids)
         CLV_TRY(replay(s));
     CLV_TRY(get_runner(s, n, which, !ids, runner));
-    return ids ? llm_runner_run(*runner, ids, n, s->position) : CLV_OK;
+    return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
 }
 
 /* Runs a batch, or prepares for one where ids is NULL. If a device fails, that
@@ -477,6 +480,17 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
     return CLV_OK;
 }
 
+/* Where the length of the context decides the rotary frequencies, the cache is
+ * computed again when they change. */
+static clv_status choose_rope(clv_session *s, uint32_t n)
+{
+    bool far;
+    CLV_TRY(llm_rope_reach(s->model->hp, s->position + n, &far));
+    s->stale |= far != s->far && s->position > 0;
+    s->far = far;
+    return CLV_OK;
+}
+
 clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                             uint32_t n, uint32_t which, const float **logits)
 {
@@ -489,6 +503,8 @@ clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                          "clv_session_eval: logits %u asked for, to %s", which,
                          logits ? "a pointer" : "NULL");
     clv_status status = llm_session_check(s, ids, n);
+    if (!status)
+        status = choose_rope(s, n);
     if (status)
         return status;
     const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;

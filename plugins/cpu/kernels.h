@@ -135,6 +135,7 @@ typedef struct cpu_kernels {
     void (*sigmoid)(const float *x, float *y, int64_t n, float unused);
     void (*scale)(const float *x, float *y, int64_t n, float factor);
     void (*softcap)(const float *x, float *y, int64_t n, float cap);
+    void (*round)(const float *x, float *y, int64_t n, float scale);
     void (*glu_silu)(const float *gate, const float *up, float *y, int64_t n);
     void (*glu_gelu)(const float *gate, const float *up, float *y, int64_t n);
     /* One row of c values; y may be x. bias may be NULL. */

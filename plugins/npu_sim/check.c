@@ -25,8 +25,6 @@ clv_symbol_range npu_sequence(const clv_subgraph *g, const clv_node *node)
 static bool check_limits(clv_checked_node *n)
 {
     const uint32_t op = n->node.op;
-    if (op == CLV_OP_TOP_K || op == CLV_OP_MATMUL_EXPERTS)
-        return clv_node_no(n, "it is not simulated");
     for (uint32_t i = 0; i <= CLV_OP_OPERANDS; i++) {
         const clv_tensor_desc *t = clv_node_operand(n, i);
         if (t && t->rank > 1 && t->symbols[t->rank - 1])
