@@ -142,6 +142,14 @@ class Text(cli.Case):
             float(size.search(plain.err).group(1)), 34 / 64, 2)
         self.bad(*args, "-ctk", "q8_0", says=["q8_0", "f16", "--kv-type"])
 
+    def test_perplexity_with_a_cache_of_q8_0(self):
+        f16, q8_0 = (self.good(
+            "perplexity", "-m", cli.NANO, "-f",
+            cli.shared("text", "heldout.txt"), "--chunks", 4, "-o", "json",
+            "--kv-type", kv).json["ppl"] for kv in ("f16", "q8_0"))
+        self.assertNotEqual(f16, q8_0)
+        self.assertLess(abs(q8_0 / f16 - 1), 0.005)
+
     def test_seed_decides(self):
         args = ("run", "-m", cli.NANO, "-n", 24, "-p", "def ", "--temp", "1.5",
                 "-s")
