@@ -1,5 +1,6 @@
 #include <cleave/cleave.h>
 
+#include "file_map.h"
 #include "names.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,60 +31,6 @@ struct clv_file_writer {
 static clv_status no_memory(const char *path)
 {
     return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it", path);
-}
-
-static clv_status open_error(const char *path)
-{
-    clv_status st = errno == ENOENT || errno == ENOTDIR ? CLV_ERR_NOT_FOUND
-                    : errno == EACCES || errno == EPERM ? CLV_ERR_REFUSED
-                                                        : CLV_ERR_IO;
-    return clv_error(st, "%s: cannot open: %s", path, strerror(errno));
-}
-
-/* ------------------------------------------------------------------------ */
-/* Reading                                                                  */
-
-static clv_status map_fd(const char *path, int fd, clv_file_map *out)
-{
-    struct stat st;
-    if (fstat(fd, &st))
-        return open_error(path);
-    if (!S_ISREG(st.st_mode))
-        return clv_error(CLV_ERR_IO, "%s: this is %s, not a file", path,
-                         S_ISDIR(st.st_mode) ? "a directory" : "a device");
-    clv_file_map map = {.size = (uint64_t)st.st_size};
-    if (map.size > SIZE_MAX)
-        return clv_error(CLV_ERR_LIMIT,
-                         "%s: %llu bytes do not fit in the address space", path,
-                         (unsigned long long)map.size);
-    if (map.size) {
-        void *data = mmap(NULL, (size_t)map.size, PROT_READ, MAP_SHARED, fd, 0);
-        if (data == MAP_FAILED)
-            return clv_error(errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_IO,
-                             "%s: cannot map %llu bytes: %s", path,
-                             (unsigned long long)map.size, strerror(errno));
-        map.data = data;
-    }
-    *out = map;
-    return CLV_OK;
-}
-
-clv_status clv_file_map_open(const char *path, clv_file_map *out)
-{
-    *out = (clv_file_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return open_error(path);
-    clv_status st = map_fd(path, fd, out);
-    close(fd);
-    return st;
-}
-
-void clv_file_map_close(clv_file_map *map)
-{
-    if (map->data)
-        munmap((void *)(uintptr_t)map->data, (size_t)map->size);
-    *map = (clv_file_map){0};
 }
 
 /* ------------------------------------------------------------------------ */
@@ -179,7 +125,7 @@ static clv_status open_temp(clv_file_writer *w)
             break;
         w->fd = -1;
     }
-    return open_error(w->path);
+    return core_open_error(w->path);
 }
 
 static clv_status open_target(clv_file_writer *w)
@@ -194,7 +140,7 @@ static clv_status open_target(clv_file_writer *w)
                          "%s: this is a directory; name a file", w->path);
     if (S_ISREG(st.st_mode)) {
         if (!(w->target = realpath(w->path, NULL)))
-            return open_error(w->path);
+            return core_open_error(w->path);
         clv_status status = open_temp(w);
         /* As private as what it replaces; best effort. */
         if (status == CLV_OK && fchmod(w->fd, st.st_mode & 0777))
@@ -202,7 +148,7 @@ static clv_status open_target(clv_file_writer *w)
         return status;
     }
     w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
-    return w->fd >= 0 ? CLV_OK : open_error(w->path);
+    return w->fd >= 0 ? CLV_OK : core_open_error(w->path);
 }
 
 clv_status clv_file_writer_open(const char *path, clv_file_writer **out)

@@ -92,9 +92,11 @@ clv_status core_workers_create(uint32_t n, core_workers **out)
                          helpers);
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wake, NULL);
-    /* Signals are for the application's threads. */
+    /* Signals are for the application's threads; SIGBUS comes where a damaged
+     * file is read. */
     sigset_t all, old;
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (w->n_threads < helpers &&
            !pthread_create(&w->threads[w->n_threads], NULL, worker, w))

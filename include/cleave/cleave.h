@@ -146,7 +146,23 @@ typedef struct clv_file_map {
     uint64_t size;
 } clv_file_map;
 CLV_API clv_status clv_file_map_open(const char *path, clv_file_map *out);
+/* CLV_ERR_IO if a part was read that was gone: zeros took its place. To be
+ * called when the contents have been used and before the results are. path: for
+ * the message. */
+CLV_API clv_status clv_file_map_check(const clv_file_map *map,
+                                      const char *path);
 CLV_API void clv_file_map_close(clv_file_map *map);
+/*
+ * A mapped file that another process cuts short raises SIGBUS where it is read.
+ * While files are mapped, the library has a handler of SIGBUS, which replaces
+ * what is gone by zeros for clv_file_map_check() to report, and passes signals
+ * from other addresses on to the handler that was there before. A program that
+ * owns the signal calls clv_file_guard(false) first, and clv_file_fault() with
+ * si_addr from its handler: true if the address was in a mapped file and can be
+ * read now. Both from any thread; clv_file_fault() in signal handlers too.
+ */
+CLV_API void clv_file_guard(bool handle);
+CLV_API bool clv_file_fault(const void *address);
 
 /*
  * A file that appears complete or not at all: written beside its final name and

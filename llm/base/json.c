@@ -12,8 +12,16 @@ clv_status llm_json_load(const char *path, llm_json **out)
 {
     clv_file_map map = {0};
     CLV_TRY(clv_file_map_open(path, &map));
-    clv_status status = llm_json_parse(map.data, map.size, path, out);
+    llm_json *root = NULL;
+    clv_status status = llm_json_parse(map.data, map.size, path, &root);
+    const clv_status damage = clv_file_map_check(&map, path);
     clv_file_map_close(&map);
+    if (damage) {
+        llm_json_free(root);
+        return damage;
+    }
+    if (!status)
+        *out = root;
     return status;
 }
 

@@ -299,7 +299,7 @@ static clv_status write_file(conversion *c, llm_recode *recode, const char *out)
 {
     uint64_t done = 0;
     CLV_TRY(llm_gguf_writer_open(c->writer, out));
-    CLV_TRY(put_all(c, recode, &done));
+    CLV_TRY(llm_source_check(c->source, put_all(c, recode, &done)));
     return llm_gguf_writer_commit(c->writer);
 }
 

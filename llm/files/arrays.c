@@ -60,10 +60,11 @@ clv_status clv_arrays_read(const clv_arrays *arrays, const char *name,
                          "given for %" PRIu64,
                          llm_safetensors_path(inner(arrays)), name,
                          tensor->count, count);
-    if (dtype == CLV_DTYPE_F32)
-        return llm_safetensors_to_f32(tensor, out);
-    if (dtype == CLV_DTYPE_I32)
-        return llm_safetensors_to_i32(tensor, out);
+    if (dtype == CLV_DTYPE_F32 || dtype == CLV_DTYPE_I32) {
+        CLV_TRY(dtype == CLV_DTYPE_F32 ? llm_safetensors_to_f32(tensor, out)
+                                       : llm_safetensors_to_i32(tensor, out));
+        return llm_safetensors_check(inner(arrays));
+    }
     return clv_error(CLV_ERR_UNSUPPORTED,
                      "clv_arrays_read: dtype %" PRIu32 " asked for; f32 and "
                      "i32 are possible",

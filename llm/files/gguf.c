@@ -1,4 +1,5 @@
 #include "gguf_internal.h"
+#include "ranges.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -247,6 +248,23 @@ static clv_status place_tensors(llm_gguf *g, const reader *r,
     return CLV_OK;
 }
 
+static clv_status check_overlaps(const llm_gguf *g, const reader *r)
+{
+    llm_range *ranges = calloc(g->n_tensors + 1, sizeof *ranges);
+    if (!ranges)
+        return llm_no_memory(r->path);
+    for (uint64_t i = 0; i < g->n_tensors; i++) {
+        const uint64_t begin = (uint64_t)(g->tensors[i].data - r->data);
+        ranges[i] = (llm_range){begin, begin + g->tensors[i].size, i};
+    }
+    const llm_range *found = llm_ranges_sort(ranges, g->n_tensors);
+    const uint64_t index = found ? found->index : 0;
+    free(ranges);
+    return found ? bad_tensor(r, g->tensors[index].name,
+                              "begins inside another tensor")
+                 : CLV_OK;
+}
+
 static clv_status index_tensors(llm_gguf *g)
 {
     free(g->names);
@@ -274,6 +292,8 @@ static clv_status parse_tensors(llm_gguf *g, reader *r)
     if (!status)
         status = place_tensors(g, r, offsets);
     free(offsets);
+    if (!status)
+        status = check_overlaps(g, r);
     return status ? status : index_tensors(g);
 }
 
@@ -370,21 +390,22 @@ static clv_status get_split(const llm_gguf *g, uint32_t *number,
     return CLV_OK;
 }
 
-/* The path of part number (from 0), made from that of the first: *out is the
+/* The path of part number (from 0), made from that of part `of`: *out is the
  * caller's. */
-static clv_status part_path(const llm_gguf *g, uint32_t number, uint32_t count,
-                            char **out)
+static clv_status part_path(const llm_gguf *g, uint32_t of, uint32_t number,
+                            uint32_t count, char **out)
 {
     char suffix[40];
-    size_t n = (size_t)snprintf(suffix, sizeof suffix,
-                                "-00001-of-%05" PRIu32 ".gguf", count);
+    size_t n =
+        (size_t)snprintf(suffix, sizeof suffix,
+                         "-%05" PRIu32 "-of-%05" PRIu32 ".gguf", of + 1, count);
     size_t length = strlen(g->path);
     if (length < n || strcmp(g->path + length - n, suffix))
         return clv_error(CLV_ERR_INVALID,
-                         "%s: the first of %" PRIu32 " files of a split model, "
-                         "but its name does not end in '%s'; give the files "
-                         "the names they were published under",
-                         g->path, count, suffix);
+                         "%s: part %" PRIu32 " of %" PRIu32 " of a split "
+                         "model, but its name does not end in '%s'; give the "
+                         "files the names they were published under",
+                         g->path, of + 1, count, suffix);
     char *path = strdup(g->path);
     if (!path)
         return llm_no_memory(g->path);
@@ -412,7 +433,7 @@ static clv_status open_part(llm_gguf *g, uint32_t number, uint32_t count)
 {
     char *path = NULL;
     uint32_t its_number = 0, its_count = 0;
-    CLV_TRY(part_path(g, number, count, &path));
+    CLV_TRY(part_path(g, 0, number, count, &path));
     llm_gguf **part = &g->parts[g->n_parts++]; /* closed with the whole */
     clv_status status = open_one(path, part);
     free(path);
@@ -432,13 +453,13 @@ static clv_status open_parts(llm_gguf *g)
 {
     uint32_t number = 0, count = 1, total;
     CLV_TRY(get_split(g, &number, &count));
+    if (number)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: says it is part %" PRIu32 ", expected the first; "
+                         "download it again",
+                         g->path, number + 1);
     if (count < 2)
         return CLV_OK;
-    if (number != 0)
-        return clv_error(CLV_ERR_INVALID,
-                         "%s: part %" PRIu32 " of %" PRIu32 " of a split "
-                         "model; give the first (-00001-of-%05" PRIu32 ".gguf)",
-                         g->path, number + 1, count, count);
     g->parts = calloc(count - 1, sizeof *g->parts);
     if (!g->parts)
         return llm_no_memory(g->path);
@@ -465,11 +486,31 @@ static clv_status finish(llm_gguf *g, clv_status status, llm_gguf **out)
     return status;
 }
 
+/* Opens a file; of a split model the first in place of another one. */
+static clv_status open_first(const char *path, llm_gguf **out)
+{
+    uint32_t number = 0, count = 1;
+    char *first = NULL;
+    CLV_TRY(open_one(path, out));
+    CLV_TRY(get_split(*out, &number, &count));
+    if (number == 0 || count < 2)
+        return CLV_OK;
+    CLV_TRY(part_path(*out, number, 0, count, &first));
+    llm_gguf_close(*out);
+    *out = NULL;
+    const clv_status status = open_one(first, out);
+    free(first);
+    return status;
+}
+
 clv_status llm_gguf_open(const char *path, llm_gguf **out)
 {
     llm_gguf *g = NULL;
-    clv_status status = open_one(path, &g);
-    return finish(g, status ? status : open_parts(g), out);
+    clv_status status = open_first(path, &g);
+    if (!status)
+        status = open_parts(g);
+    const clv_status damage = g ? llm_gguf_check(g) : CLV_OK;
+    return finish(g, damage ? damage : status, out);
 }
 
 static clv_status check_whole(const llm_gguf *g)
@@ -507,6 +548,15 @@ void llm_gguf_close(llm_gguf *g)
     clv_file_map_close(&g->map);
     free(g->path);
     free(g);
+}
+
+clv_status llm_gguf_check(const llm_gguf *g)
+{
+    CLV_TRY(clv_file_map_check(&g->map, g->path));
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (g->parts[i])
+            CLV_TRY(llm_gguf_check(g->parts[i]));
+    return CLV_OK;
 }
 
 const char *llm_gguf_path(const llm_gguf *g)

@@ -4,7 +4,7 @@
  * A file is mapped, and checked as a whole when it is opened: every string,
  * array and tensor that is returned later is inside the mapping. Nothing is
  * copied; what is returned is valid until the llm_gguf is closed. A model split
- * over several files (NAME-00001-of-0000N.gguf) is opened by the first, and
+ * over several files (NAME-00001-of-0000N.gguf) is opened by any of them, and
  * treated as one file.
  *
  * An open llm_gguf does not change, so threads may share it.
@@ -23,6 +23,10 @@ clv_status llm_gguf_open(const char *path, llm_gguf **out);
 clv_status llm_gguf_open_memory(const void *data, uint64_t size,
                                 const char *name, llm_gguf **out);
 void llm_gguf_close(llm_gguf *gguf); /* NULL is legal */
+
+/* CLV_ERR_IO if a file was cut short while it was read: see
+ * clv_file_map_check(). */
+clv_status llm_gguf_check(const llm_gguf *gguf);
 
 /* The path it was opened by, for messages. */
 const char *llm_gguf_path(const llm_gguf *gguf);

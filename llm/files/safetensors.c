@@ -2,6 +2,7 @@
 
 #include "../base/json.h"
 #include "../base/str.h"
+#include "ranges.h"
 
 #include <cleave/plugin_format.h>
 
@@ -23,6 +24,7 @@ static const struct {
 
 /* One mapped file and the names its tensors point to. */
 typedef struct shard {
+    char *path;
     clv_file_map map;
     llm_json *header;
 } shard;
@@ -99,7 +101,7 @@ static clv_status parse_shape(const char *path, const llm_json *item,
 
 static clv_status parse_range(const char *path, const llm_json *item,
                               const uint8_t *data, uint64_t size,
-                              llm_safetensors_tensor *t)
+                              llm_safetensors_tensor *t, llm_range *where)
 {
     const llm_json *range = llm_json_member(item, "data_offsets");
     uint64_t begin, end;
@@ -117,6 +119,8 @@ static clv_status parse_range(const char *path, const llm_json *item,
                          path, llm_str_show(llm_str_of(t->name)).text, end,
                          size);
     t->data = data + begin;
+    where->begin = begin;
+    where->end = end;
     return CLV_OK;
 }
 
@@ -136,7 +140,8 @@ static clv_status align(const char *path, llm_safetensors_tensor *t,
 
 static clv_status parse_tensor(const char *path, llm_str name,
                                const llm_json *item, const uint8_t *data,
-                               uint64_t size, llm_safetensors_tensor *t)
+                               uint64_t size, llm_safetensors_tensor *t,
+                               llm_range *where)
 {
     uint32_t element = 1;
     t->name = name.data;
@@ -148,7 +153,7 @@ static clv_status parse_tensor(const char *path, llm_str name,
     CLV_TRY(parse_shape(path, item, t));
     if (__builtin_mul_overflow(t->count, element, &t->size))
         return bad_tensor(path, t->name, "has a size past 64 bits");
-    CLV_TRY(parse_range(path, item, data, size, t));
+    CLV_TRY(parse_range(path, item, data, size, t, where));
     return align(path, t, element);
 }
 
@@ -188,26 +193,76 @@ static clv_status parse_header(const char *path, const uint8_t *data,
     return llm_json_parse(data + 8, *header, path, out);
 }
 
+/* The tensors fill the data, without holes and without sharing bytes: a file of
+ * which that is not true is damaged, or hides something. */
+static clv_status check_ranges(const char *path, uint64_t size,
+                               llm_range *ranges,
+                               const llm_safetensors_tensor *tensors,
+                               uint64_t n)
+{
+    uint64_t end = 0;
+    const llm_range *overlap = llm_ranges_sort(ranges, n);
+    if (overlap)
+        return bad_tensor(path, tensors[overlap->index].name,
+                          "begins inside another tensor");
+    for (uint64_t i = 0; i < n; i++) {
+        if (ranges[i].begin != end)
+            return bad_tensor(path, tensors[ranges[i].index].name,
+                              "begins behind bytes that no tensor has");
+        end = ranges[i].end;
+    }
+    if (end == size)
+        return CLV_OK;
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: %" PRIu64 " bytes behind the last tensor; download "
+                     "it again",
+                     path, size - end);
+}
+
+static clv_status parse_tensors(llm_safetensors *st, const shard *s,
+                                const char *path, const uint8_t *data,
+                                uint64_t size, llm_range *ranges)
+{
+    const uint64_t first = st->n_tensors;
+    uint64_t n = 0;
+    for (llm_json_each e = llm_json_begin(s->header); llm_json_next(&e);) {
+        if (!strcmp(e.key.data, "__metadata__"))
+            continue;
+        ranges[n].index = n;
+        CLV_TRY(parse_tensor(path, e.key, e.value, data, size,
+                             &st->tensors[st->n_tensors++], &ranges[n]));
+        n++;
+    }
+    return check_ranges(path, size, ranges, st->tensors + first, n);
+}
+
 /* Adds the tensors of one file. */
 static clv_status add(llm_safetensors *st, shard *s, const char *path,
                       const uint8_t *data, uint64_t size)
 {
     uint64_t header = 0;
     CLV_TRY(parse_header(path, data, size, &header, &s->header));
-    CLV_TRY(grow(st, llm_json_count(s->header)));
-    for (llm_json_each e = llm_json_begin(s->header); llm_json_next(&e);)
-        if (strcmp(e.key.data, "__metadata__") != 0)
-            CLV_TRY(parse_tensor(path, e.key, e.value, data + 8 + header,
-                                 size - 8 - header,
-                                 &st->tensors[st->n_tensors++]));
-    return CLV_OK;
+    const uint64_t n = llm_json_count(s->header);
+    CLV_TRY(grow(st, n));
+    llm_range *ranges = calloc(n + 1, sizeof *ranges);
+    if (!ranges)
+        return llm_no_memory(path);
+    clv_status status = parse_tensors(st, s, path, data + 8 + header,
+                                      size - 8 - header, ranges);
+    free(ranges);
+    return status;
 }
 
 static clv_status add_file(llm_safetensors *st, const char *path)
 {
     shard *s = &st->shards[st->n_shards++];
+    s->path = strdup(path);
+    if (!s->path)
+        return llm_no_memory(path);
     CLV_TRY(clv_file_map_open(path, &s->map));
-    return add(st, s, path, s->map.data, s->map.size);
+    clv_status status = add(st, s, path, s->map.data, s->map.size);
+    const clv_status damage = clv_file_map_check(&s->map, path);
+    return damage ? damage : status;
 }
 
 static clv_status index_names(llm_safetensors *st)
@@ -389,6 +444,7 @@ void llm_safetensors_close(llm_safetensors *st)
     for (uint64_t i = 0; i < st->n_shards; i++) {
         llm_json_free(st->shards[i].header);
         clv_file_map_close(&st->shards[i].map);
+        free(st->shards[i].path);
     }
     free(st->shards);
     free(st->tensors);
@@ -398,6 +454,13 @@ void llm_safetensors_close(llm_safetensors *st)
 }
 
 /* ------------------------------------------------------------------------ */
+
+clv_status llm_safetensors_check(const llm_safetensors *st)
+{
+    for (uint64_t i = 0; i < st->n_shards; i++)
+        CLV_TRY(clv_file_map_check(&st->shards[i].map, st->shards[i].path));
+    return CLV_OK;
+}
 
 const char *llm_safetensors_path(const llm_safetensors *st)
 {

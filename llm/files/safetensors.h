@@ -37,6 +37,10 @@ clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
                                        const char *name, llm_safetensors **out);
 void llm_safetensors_close(llm_safetensors *st); /* NULL is legal */
 
+/* CLV_ERR_IO if a file was cut short while it was read: see
+ * clv_file_map_check(). */
+clv_status llm_safetensors_check(const llm_safetensors *st);
+
 /* The path it was opened by, for messages. */
 const char *llm_safetensors_path(const llm_safetensors *st);
 uint64_t llm_safetensors_count(const llm_safetensors *st);

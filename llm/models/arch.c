@@ -23,6 +23,22 @@ const llm_arch *llm_arch_at(uint32_t i)
     return i < N_ARCHS ? archs[i] : NULL;
 }
 
+bool llm_arch_ignores(const char *name)
+{
+    static const char *const ends[] = {
+        "rotary_emb.inv_freq",       "attn_rot_embd.weight",
+        "rope_freqs.weight",         "rope_factors_long.weight",
+        "rope_factors_short.weight",
+    };
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n >= m && !strcmp(name + n - m, ends[i]))
+            return true;
+    }
+    return false;
+}
+
 static clv_status unsupported(const char *name, const char *where,
                               const char *known)
 {

@@ -205,3 +205,6 @@ clv_status llm_arch_find_class(const char *name, const char *where,
                                const llm_arch **out, const llm_class **class);
 /* NULL after the last. */
 const llm_arch *llm_arch_at(uint32_t i);
+/* Whether files have a tensor of that name, in either form, and no model needs
+ * it: what it holds is computed. */
+bool llm_arch_ignores(const char *name);

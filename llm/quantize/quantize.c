@@ -242,7 +242,9 @@ static clv_status write_file(quantization *q, const char *out)
                             q->params->n_threads, q->params->progress,
                             q->params->progress_ctx));
     CLV_TRY(llm_gguf_writer_open(q->out, out));
-    CLV_TRY(write_tensors(q));
+    const clv_status status = write_tensors(q);
+    CLV_TRY(llm_gguf_check(q->in));
+    CLV_TRY(status);
     return llm_gguf_writer_commit(q->out);
 }
 

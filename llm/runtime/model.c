@@ -3,6 +3,7 @@
 #include "../base/str.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void describe(clv_model *model)
 {
@@ -49,7 +50,14 @@ clv_status llm_model_create(clv_context *ctx, llm_source *source,
     status = llm_weights_load(ctx, source, &model->weights, &model->list);
     if (status)
         goto fail;
+    if (source->check_all_used)
+        status = source->check_all_used(source);
+    if (status)
+        goto fail;
     status = source->tokenizer(source, &model->tokenizer);
+    if (status)
+        goto fail;
+    status = llm_source_check(source, CLV_OK);
     if (status)
         goto fail;
     describe(model);
@@ -74,7 +82,8 @@ clv_status clv_model_load(clv_context *ctx, const char *path,
     CLV_TRY(llm_source_open(path, params ? params->progress : NULL,
                             params ? params->progress_ctx : NULL, &source));
     clv_status status = llm_model_create(ctx, source, out);
-    if (status)
+    /* Some messages name a file already, one of a directory perhaps. */
+    if (status && strncmp(clv_last_error(), path, strlen(path)) != 0)
         clv_error_prefix(status, "%s", path);
     return status;
 }

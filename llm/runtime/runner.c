@@ -242,7 +242,9 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
     if (!runner->shape.fixed)
         runner->symbols[runner->n_symbols++] = n;
     runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
-    CLV_TRY(clv_exec_run(runner->exec, runner->symbols, runner->n_symbols));
+    CLV_TRY(llm_source_check(
+        runner->model->source,
+        clv_exec_run(runner->exec, runner->symbols, runner->n_symbols)));
     return clv_exec_learn(runner->exec, &runner->learned);
 }
 

@@ -16,6 +16,7 @@ typedef struct gguf_source {
     llm_gguf *gguf;
     llm_str *int4; /* names of matrices that hold two numbers a byte */
     uint64_t n_int4;
+    bool *used; /* of its tensors */
 } gguf_source;
 
 static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
@@ -193,16 +194,24 @@ static clv_status check_types(const llm_gguf *g)
     return CLV_OK;
 }
 
+static void mark_used(gguf_source *s, const llm_gguf_tensor *t)
+{
+    s->used[t - llm_gguf_tensor_at(s->gguf, 0)] = true;
+}
+
 /* The tensor beside t, of `suffix` in place of "weight", in F32; NULL if there
  * is none. */
-static const llm_gguf_tensor *
-beside(const gguf_source *s, const llm_gguf_tensor *t, const char *suffix)
+static const llm_gguf_tensor *beside(gguf_source *s, const llm_gguf_tensor *t,
+                                     const char *suffix)
 {
     char name[LLM_SCALE_NAME];
     const llm_gguf_tensor *found = llm_scale_name(t->name, suffix, name)
                                        ? llm_gguf_find(s->gguf, name)
                                        : NULL;
-    return found && found->dtype == CLV_DTYPE_F32 ? found : NULL;
+    if (!found || found->dtype != CLV_DTYPE_F32)
+        return NULL;
+    mark_used(s, found);
+    return found;
 }
 
 static bool is_int4(const gguf_source *s, llm_str name)
@@ -214,7 +223,7 @@ static bool is_int4(const gguf_source *s, llm_str name)
 }
 
 /* Integers with their scales, as names.h says. */
-static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
+static clv_status find_scales(gguf_source *s, const llm_gguf_tensor *t,
                               llm_source_tensor *out)
 {
     const llm_gguf_tensor *scales = beside(s, t, "scale");
@@ -253,6 +262,24 @@ static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
                      (double)out->input_scale);
 }
 
+static clv_status check_all_used(const llm_source *base)
+{
+    const gguf_source *s = (const gguf_source *)base;
+    const llm_hparams *h = &base->hparams;
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(s->gguf); i++) {
+        const llm_shown name =
+            llm_str_show(llm_gguf_tensor_at(s->gguf, i)->name);
+        if (!s->used[i] && !llm_arch_ignores(name.text))
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: tensor '%s' is no part of a model of "
+                             "architecture '%s' with %" PRIu32
+                             " layers; convert the model again",
+                             llm_gguf_path(s->gguf), name.text, h->arch->name,
+                             h->n_layers);
+    }
+    return CLV_OK;
+}
+
 static clv_status find(llm_source *base, const char *name,
                        llm_source_tensor *out)
 {
@@ -260,6 +287,7 @@ static clv_status find(llm_source *base, const char *name,
     const llm_gguf_tensor *t = llm_gguf_find(s->gguf, name);
     if (!t)
         return CLV_ERR_NOT_FOUND;
+    mark_used(s, t);
     *out = (llm_source_tensor){
         .dtype = t->dtype,
         .rank = t->rank,
@@ -290,11 +318,17 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
+static clv_status check(const llm_source *base)
+{
+    return llm_gguf_check(((const gguf_source *)base)->gguf);
+}
+
 static void destroy(llm_source *base)
 {
     gguf_source *s = (gguf_source *)base;
     llm_gguf_close(s->gguf);
     free(s->int4);
+    free(s->used);
     free(s);
 }
 
@@ -305,10 +339,17 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
         return llm_no_memory(path);
     s->base.find = find;
     s->base.tokenizer = tokenizer;
+    s->base.check_all_used = check_all_used;
+    s->base.check = check;
     s->base.destroy = destroy;
     clv_status status = llm_gguf_open(path, &s->gguf);
     if (status)
         goto failed;
+    s->used = calloc(llm_gguf_tensor_count(s->gguf) + 1, sizeof *s->used);
+    if (!s->used) {
+        status = llm_no_memory(path);
+        goto failed;
+    }
     if (llm_gguf_has(s->gguf, LLM_INT4_KEY)) {
         status =
             llm_gguf_get_strings(s->gguf, LLM_INT4_KEY, &s->int4, &s->n_int4);

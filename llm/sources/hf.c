@@ -206,17 +206,11 @@ static void add_factors(hf_source *s, const char *name, float *factors)
     snprintf(e->name, sizeof e->name, "%s", name);
 }
 
-static bool ends_with(const char *text, const char *suffix)
-{
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && strcmp(text + n - m, suffix) == 0;
-}
-
 /* Tensors that are not needed: older files store the rotary frequencies, some
  * store the output matrix although it is tied. */
 static bool superfluous(const char *name, bool tied)
 {
-    return ends_with(name, ".rotary_emb.inv_freq") ||
+    return llm_arch_ignores(name) ||
            (tied && strcmp(name, "lm_head.weight") == 0);
 }
 
@@ -287,6 +281,11 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
+static clv_status check(const llm_source *base)
+{
+    return llm_safetensors_check(((const hf_source *)base)->files);
+}
+
 static void destroy(llm_source *base)
 {
     hf_source *s = (hf_source *)base;
@@ -328,6 +327,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
+                           .check = check,
                            .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);

@@ -51,6 +51,12 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
     return open_file(path, out);
 }
 
+clv_status llm_source_check(const llm_source *source, clv_status status)
+{
+    const clv_status damage = source->check ? source->check(source) : CLV_OK;
+    return damage ? damage : status;
+}
+
 void llm_source_hold(llm_source *source)
 {
     atomic_fetch_add(&source->holders, 1);

@@ -35,6 +35,13 @@ struct llm_source {
                        llm_source_tensor *out);
     /* Sets *out to a tokenizer, or NULL if the source has none. */
     clv_status (*tokenizer)(llm_source *source, clv_tokenizer **out);
+    /* To be called when the model has found all its tensors. CLV_ERR_FORMAT if
+     * there are others, with which it would be computed wrongly; NULL: there
+     * are none. */
+    clv_status (*check_all_used)(const llm_source *source);
+    /* CLV_ERR_IO if a file was cut short while it was read; NULL: there is no
+     * file. */
+    clv_status (*check)(const llm_source *source);
     void (*destroy)(llm_source *source);
     _Atomic uint32_t holders; /* beside its owner */
 };
@@ -42,6 +49,10 @@ struct llm_source {
 /* By the form of path: see clv_model_load(). */
 clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out);
+/* To be called when the tensors have been read and before the results are used:
+ * see clv_file_map_check(). Known damage goes before status, the outcome of what
+ * has read them. */
+clv_status llm_source_check(const llm_source *source, clv_status status);
 /* A source is freed when its owner and all who hold it have destroyed it. From
  * any thread. */
 void llm_source_hold(llm_source *source);

@@ -31,7 +31,10 @@ static int start(const cpu_setup *setup, uint32_t index, void *(*fn)(void *ctx),
     if (own_cores(setup, index, &cores))
         error = pthread_attr_setaffinity_np(
             &attr, sizeof cores, (const cpu_set_t *)(const void *)&cores);
+    /* Signals are for the application's threads; SIGBUS comes where a weight
+     * of a damaged file is read. */
     sigfillset(&all);
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     if (!error)
         error = pthread_create(out, &attr, fn, ctx);

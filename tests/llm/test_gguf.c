@@ -403,6 +403,18 @@ static void bad_tensors(void **state)
     assert_refused(&b, CLV_ERR_FORMAT, "'x' occurs twice");
 }
 
+static void overlaps(void **state)
+{
+    (void)state;
+    bytes b = {0};
+    put_gguf_head(&b, 2, 0);
+    put_tensor(&b, "x", 1, (uint64_t[]){16}, 0, 0);
+    put_tensor(&b, "y", 1, (uint64_t[]){1}, 0, 32);
+    put_alignment(&b, 32);
+    put_zeros(&b, 64);
+    assert_refused(&b, CLV_ERR_FORMAT, "'y' begins inside another tensor");
+}
+
 /* The settings of a file can be read even if a tensor has a type that is not
  * supported. */
 static void unsupported_type(void **state)
@@ -483,9 +495,19 @@ static void split_model(void **state)
     llm_gguf_close(g);
 
     const char *second = temp_path(&tmp, "m-00002-of-00003.gguf");
+    assert_int_equal(llm_gguf_open(second, &g), CLV_OK);
+    assert_int_equal(llm_gguf_tensor_count(g), 3);
+    assert_string_equal(llm_gguf_path(g), first);
+    llm_gguf_close(g);
+    second = write_part("second.gguf", 1, 3, 3);
     assert_int_equal(llm_gguf_open(second, &g), CLV_ERR_INVALID);
     assert_message("part 2 of 3");
-    assert_message("-00001-of-00003.gguf");
+    assert_message("-00002-of-00003.gguf");
+    write_part("m-00001-of-00003.gguf", 1, 3, 3);
+    assert_int_equal(
+        llm_gguf_open(temp_path(&tmp, "m-00003-of-00003.gguf"), &g),
+        CLV_ERR_FORMAT);
+    assert_message("part 2, expected the first");
     first = write_part("m-00001-of-00003.gguf", 0, 3, 4);
     assert_int_equal(llm_gguf_open(first, &g), CLV_ERR_FORMAT);
     assert_message("not 4");
@@ -620,8 +642,9 @@ int main(void)
         cmocka_unit_test(flipped_bytes),    cmocka_unit_test(bad_heads),
         cmocka_unit_test(bad_settings),     cmocka_unit_test(bad_tensors),
         cmocka_unit_test(unsupported_type), cmocka_unit_test(alignment_in_file),
-        cmocka_unit_test(split_model),      cmocka_unit_test(write_and_read),
-        cmocka_unit_test(unfinished_write), cmocka_unit_test(shared_files),
+        cmocka_unit_test(overlaps),         cmocka_unit_test(split_model),
+        cmocka_unit_test(write_and_read),   cmocka_unit_test(unfinished_write),
+        cmocka_unit_test(shared_files),
     };
     return cmocka_run_group_tests_name("gguf", tests, make_temp, remove_temp);
 }

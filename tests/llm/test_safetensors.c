@@ -159,6 +159,13 @@ static void hostile(void **state)
         {"{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
          "\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}",
          CLV_ERR_FORMAT, "twice"},
+        {"{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}",
+         CLV_ERR_FORMAT, "4 bytes behind the last tensor"},
+        {"{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}",
+         CLV_ERR_FORMAT, "begins behind bytes that no tensor has"},
+        {"{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+         "\"y\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}",
+         CLV_ERR_FORMAT, "'y' begins inside another tensor"},
         {"[", CLV_ERR_FORMAT, "JSON"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

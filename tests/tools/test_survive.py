@@ -2,6 +2,7 @@
 from going on."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import cli
 REF = os.path.join(cli.BUILD, "tests", "plugins", "ref")
 VARIANTS = os.path.join(cli.BUILD, "tests", "plugins", "variants")
 CPU = os.path.join(cli.BUILD, "plugins")
+MODEL = cli.NANO
 PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
 
 
@@ -135,6 +137,38 @@ class Crashes(cli.Case):
             "core.allow_unsafe_plugins=on", "crashing.crash=abort create"))
         text = result.text
         self.assertIn("crashed (signal 6, SIGABRT) in create", text)
+
+
+@cli.needs_shared
+class Shrinking(cli.Case):
+    """Files that another process cuts short while they are in use."""
+
+    def cut(self, size, *words):
+        """Cuts the file of a run that has begun to write its text."""
+        path = os.path.join(self.dir, "model.gguf")
+        shutil.copyfile(MODEL, path)
+        env = dict(os.environ, CLEAVE_CORE_CACHE_DIR=self.dir)
+        run = subprocess.Popen(
+            [cli.TOOL, "run", "-m", path, "-p", "def f(x):", "-n", "100000",
+             "-c", "512", "--temp", "0", "--ignore-eos", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self.addCleanup(run.kill)
+        self.assertTrue(run.stdout.read(1))
+        os.truncate(path, size)
+        _, err = run.communicate(timeout=120)
+        lines = err.decode("utf-8").splitlines()
+        self.assertEqual(run.returncode, 1, lines)
+        errors = [line for line in lines if "cleave run:" in line]
+        self.assertEqual(len(errors), 1, lines)
+        self.assertIn("shrank from %d to %d bytes" %
+                      (os.path.getsize(MODEL), size), errors[0])
+        self.assertIn(path, errors[0])
+
+    def test_empty(self):
+        self.cut(0)
+
+    def test_in_the_middle(self):
+        self.cut(os.path.getsize(MODEL) // 2)
 
 
 if __name__ == "__main__":
