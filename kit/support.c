@@ -69,8 +69,10 @@ static void tell_weights(kit *k, uint32_t op)
 static void tell_stored(kit *k, uint32_t op)
 {
     const bool cache = clv_op_class_of(op) == CLV_CLASS_ATTENTION;
-    for (uint32_t i = 0; i < (cache ? 2 : kit_n_reals()); i++)
-        tell(k, op, kit_real(i), 0, CLV_QUANT_NONE);
+    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                      CLV_DTYPE_Q8_0};
+    for (uint32_t i = 0; i < (cache ? 3 : kit_n_reals()); i++)
+        tell(k, op, cache ? caches[i] : kit_real(i), 0, CLV_QUANT_NONE);
 }
 
 static void tell_convert(kit *k, uint32_t op)

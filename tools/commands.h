@@ -6,7 +6,7 @@
 
 extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
     tool_tokenize, tool_devices, tool_quantize, tool_convert, tool_plan,
-    tool_profile;
+    tool_profile, tool_template;
 
 /* Options for structs with a member model, kv_type. */
 #define TOOL_MODEL_HELP                                                        \
@@ -16,5 +16,6 @@ extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
     TOOL_OPT_STRING('m', "model", "PATH", offsetof(type, model),               \
                     TOOL_MODEL_HELP)
 #define TOOL_OPTION_KV_TYPE(type)                                              \
-    TOOL_OPT_CHOICE(0, "kv-type", "TYPE", offsetof(type, kv_type), "f16|f32",  \
-                    "element type of the KV cache, f16 or f32")
+    TOOL_OPT_CHOICE(0, "kv-type", "TYPE", offsetof(type, kv_type),             \
+                    "f16|f32|q8_0",                                            \
+                    "element type of the KV cache, f16, f32 or q8_0")

@@ -271,5 +271,7 @@ uint64_t tool_peak_memory(void)
 
 uint32_t tool_kv_dtype(const char *name)
 {
-    return strcmp(name, "f32") ? CLV_DTYPE_F16 : CLV_DTYPE_F32;
+    return !strcmp(name, "f32")    ? CLV_DTYPE_F32
+           : !strcmp(name, "q8_0") ? CLV_DTYPE_Q8_0
+                                   : CLV_DTYPE_F16;
 }

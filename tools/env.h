@@ -47,5 +47,5 @@ const char *tool_model_name(const clv_model *model,
 const char *tool_device_list(const tool_env *env, char *out, size_t size);
 /* The most this program has held in memory; 0 if unknown. */
 uint64_t tool_peak_memory(void);
-/* CLV_DTYPE_F16 or F32, from an option of those choices. */
+/* CLV_DTYPE_F16, F32 or Q8_0, from an option of those choices. */
 uint32_t tool_kv_dtype(const char *name);

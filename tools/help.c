@@ -77,11 +77,15 @@ void tool_print_help(const tool_command *command, const tool_option_tables *all,
     }
     for (uint32_t i = 0; i < all->n; i++) {
         if (all->tables[i] == command->options)
-            printf("\noptions\n");
+            printf("%s",
+                   all->tables[i]->type == TOOL_GROUP ? "" : "\noptions\n");
         else if (i == 0 || all->tables[i - 1] == command->options)
             printf("\ncommon options\n");
         for (const tool_option *o = all->tables[i]; o->names; o++)
-            print_option(o, args);
+            if (o->type == TOOL_GROUP)
+                printf("\n%s\n", o->help);
+            else
+                print_option(o, args);
     }
     printf("\nexamples\n%s", command->examples);
 }

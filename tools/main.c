@@ -14,7 +14,7 @@
 static const tool_command *const commands[] = {
     &tool_run,      &tool_bench,   &tool_perplexity, &tool_verify,
     &tool_tokenize, &tool_devices, &tool_plan,       &tool_profile,
-    &tool_quantize, &tool_convert,
+    &tool_quantize, &tool_convert, &tool_template,
 };
 
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

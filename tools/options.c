@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_NAMES 256 /* of all options of a command */
 #define COMMON(member) offsetof(tool_common, member)
 
 static const tool_option plain_options[] = {
@@ -112,7 +113,7 @@ static bool is_one_of(const char *name, size_t length, const char *alternatives)
 {
     for (const char *p = alternatives; *p;) {
         size_t n = strcspn(p, "|");
-        if (n == length && !memcmp(p, name, n))
+        if (n && n == length && !memcmp(p, name, n))
             return true;
         p += n + (p[n] == '|');
     }
@@ -149,15 +150,42 @@ static const tool_option *find_letter(const tool_option_tables *all,
     return NULL;
 }
 
+/* argv[*i] is no option of ours. Skips it if it may be skipped, and returns -1;
+ * else an exit code after a message, or 0 if it is unknown. */
+static int foreign_option(const tool_command *command,
+                          const tool_common *common, int argc, char **argv,
+                          int *i)
+{
+    const char *given = argv[*i];
+    const size_t length = strcspn(given, "=");
+    const size_t dashes = given[1] == '-' ? 2 : 0;
+    for (const tool_foreign *f = command->foreign; f && f->names; f++) {
+        if (!is_one_of(given + dashes, length - dashes, f->names))
+            continue;
+        if (!f->is_so)
+            return tool_usage("%.*s: %s", (int)length, given, f->note);
+        if (!common->quiet)
+            fprintf(stderr, "%s: note: %.*s: %s\n",
+                    program_invocation_short_name, (int)length, given, f->note);
+        if (!given[length])
+            *i += (int)f->n_values;
+        if (!given[length] && f->choices && *i + 1 < argc &&
+            is_one_of(argv[*i + 1], strlen(argv[*i + 1]), f->choices))
+            ++*i;
+        return -1;
+    }
+    return 0;
+}
+
 static int unknown_option(const tool_command *command,
                           const tool_option_tables *all, const char *shown)
 {
-    const char *given = shown, *words[128];
-    char names[128][48];
+    const char *given = shown, *words[MAX_NAMES];
+    char names[MAX_NAMES][48];
     uint32_t n = 0;
     for (uint32_t i = 0; i < all->n; i++) {
         for (const tool_option *o = all->tables[i]; o->names; o++) {
-            for (const char *p = o->names; *p && n < 128;) {
+            for (const char *p = o->names; *p && n < MAX_NAMES;) {
                 size_t length = strcspn(p, "|");
                 snprintf(names[n], sizeof names[n], "%.*s", (int)length, p);
                 words[n] = names[n];
@@ -298,8 +326,10 @@ static int parse_option(const tool_command *command,
     } else {
         o = find_long(all, given, length, &negated);
     }
-    if (!o)
-        return unknown_option(command, all, given);
+    if (!o) {
+        const int code = foreign_option(command, args, argc, argv, i);
+        return code ? code : unknown_option(command, all, given);
+    }
     snprintf(shown, sizeof shown, "%.*s", (int)length, given);
     if (o->type == TOOL_FLAG) {
         if (value)

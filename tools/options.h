@@ -27,6 +27,7 @@ typedef enum tool_option_type {
     TOOL_CHOICE,   /* const char *, one of choices */
     TOOL_STRINGS,  /* tool_strings, one more at each use */
     TOOL_INTS,     /* tool_ints from "1,2,3", each in min..max */
+    TOOL_GROUP,    /* no option: a heading of --help for those behind it */
 } tool_option_type;
 
 #define TOOL_LIST_MAX 32
@@ -85,6 +86,21 @@ typedef struct tool_option {
         TOOL_OPT(l, n, "X", TOOL_FLOAT, at, h), .min = from, .max = to         \
     }
 
+#define TOOL_OPT_GROUP(heading)                                                \
+    {                                                                          \
+        .names = "", .help = heading, .type = TOOL_GROUP                       \
+    }
+
+/* An option of another program that scripts may give. It is skipped with a note
+ * if what it asks for is so in any case; else the note is the error. */
+typedef struct tool_foreign {
+    const char *names; /* as in tool_option */
+    uint32_t n_values;
+    const char *choices; /* one more value, if it is one of these */
+    bool is_so;
+    const char *note;
+} tool_foreign;
+
 /* Options that every command on devices has. */
 typedef struct tool_common {
     bool help, verbose, quiet;
@@ -94,13 +110,14 @@ typedef struct tool_common {
 } tool_common;
 
 typedef struct tool_command {
-    const char *name;           /* "run" */
-    const char *title;          /* "cleave run", in front of messages */
-    const char *operands;       /* "DIR...", "" */
-    const char *summary;        /* one line */
-    const char *details;        /* paragraphs below the summary, or NULL */
-    const char *examples;       /* lines, each indented by two */
-    const tool_option *options; /* ends with one without names; NULL: none */
+    const char *name;            /* "run" */
+    const char *title;           /* "cleave run", in front of messages */
+    const char *operands;        /* "DIR...", "" */
+    const char *summary;         /* one line */
+    const char *details;         /* paragraphs below the summary, or NULL */
+    const char *examples;        /* lines, each indented by two */
+    const tool_option *options;  /* ends with one without names; NULL: none */
+    const tool_foreign *foreign; /* ends with one without names; NULL: none */
     bool no_devices; /* takes only --help and --quiet of tool_common */
     uint32_t min_operands, max_operands;
     int (*run)(int argc, char **argv);

@@ -1,30 +1,31 @@
 /* cleave run: text that continues a prompt. */
 #include "commands.h"
 #include "env.h"
+#include "foreign.h"
 #include "interrupt.h"
+#include "sampling.h"
 #include "text.h"
 #include "views/views.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 typedef struct run_args {
     tool_common common;
     tool_strings plans;
-    const char *model, *prompt, *file, *kv_type;
-    int64_t n_predict, n_ctx, n_batch, seed, top_k, repeat_last;
-    double temperature, top_p, min_p, repeat_penalty;
-    bool escape, ignore_eos, display_prompt, special;
+    tool_sampling sampling;
+    const char *model, *prompt, *file, *kv_type, *k_type, *v_type;
+    int64_t n_predict, n_ctx, n_batch, n_ubatch, n_keep;
+    bool escape, ignore_eos, display_prompt, special, shift;
 } run_args;
 
 #define AT(member) offsetof(run_args, member)
 
 static const tool_option options[] = {
+    TOOL_OPT_GROUP("model and prompt"),
     TOOL_OPTION_MODEL(run_args),
     TOOL_OPT_STRING('p', "prompt", "TEXT", AT(prompt),
                     "the text to go on from"),
@@ -37,34 +38,33 @@ static const tool_option options[] = {
     TOOL_OPT_FLAG(0, "special|parse-special", AT(special),
                   "recognise special tokens such as <|im_end|> in the prompt; "
                   "--no-special takes them as text"),
+    TOOL_OPT_FLAG(0, "display-prompt", AT(display_prompt),
+                  "print the prompt before the generated text"),
+    TOOL_OPT_GROUP("length and memory"),
     TOOL_OPT_INT('n', "predict|n-predict", AT(n_predict), -1, INT32_MAX,
                  "tokens to generate, -1: until the end of the text or a full "
                  "context"),
-    TOOL_OPT_INT('c', "ctx-size", AT(n_ctx), 0, INT32_MAX,
-                 "positions of the context, 0: the model's, at most 4096"),
-    TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
-                 "tokens of the prompt run at once, 0: 512"),
-    TOOL_OPTION_KV_TYPE(run_args),
-    TOOL_OPTION_PLAN(run_args),
-    TOOL_OPT_INT('s', "seed", AT(seed), -1, UINT32_MAX,
-                 "seed of the draws, -1: a new one each time"),
-    TOOL_OPT_FLOAT(0, "temp|temperature", AT(temperature), 0, 1000,
-                   "temperature; 0: always the most likely token"),
-    TOOL_OPT_INT(0, "top-k", AT(top_k), 0, INT32_MAX,
-                 "draw from the N most likely tokens, 0: all"),
-    TOOL_OPT_FLOAT(0, "top-p", AT(top_p), 0, 1,
-                   "draw from the most likely tokens that make up X, 1: all"),
-    TOOL_OPT_FLOAT(0, "min-p", AT(min_p), 0, 1,
-                   "draw from tokens at least X times as likely as the most "
-                   "likely, 0: all"),
-    TOOL_OPT_FLOAT(0, "repeat-penalty", AT(repeat_penalty), 0.01, 100,
-                   "make recent tokens less likely, 1: no"),
-    TOOL_OPT_INT(0, "repeat-last-n", AT(repeat_last), 0, INT32_MAX,
-                 "how many tokens are recent"),
     TOOL_OPT_FLAG(0, "ignore-eos", AT(ignore_eos),
                   "go on past the end of the text"),
-    TOOL_OPT_FLAG(0, "display-prompt", AT(display_prompt),
-                  "print the prompt before the generated text"),
+    TOOL_OPT_INT('c', "ctx-size", AT(n_ctx), 0, INT32_MAX,
+                 "positions of the context, 0: the model's, at most 4096"),
+    TOOL_OPT_FLAG(0, "context-shift", AT(shift),
+                  "when the context is full, forget half of it and go on; what "
+                  "stays is evaluated again"),
+    TOOL_OPT_INT(0, "keep", AT(n_keep), -1, INT32_MAX,
+                 "tokens of the prompt that --context-shift never forgets, -1: "
+                 "all"),
+    TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
+                 "tokens of the prompt run at once, 0: 512"),
+    TOOL_OPT_INT(0, "ubatch-size|-ub", AT(n_ubatch), 0, INT32_MAX,
+                 "the same, where it is less"),
+    TOOL_OPTION_KV_TYPE(run_args),
+    TOOL_OPT_CHOICE(0, "cache-type-k|-ctk", "TYPE", AT(k_type), "f16|f32|q8_0",
+                    "the same of the keys alone, which must be that of -ctv"),
+    TOOL_OPT_CHOICE(0, "cache-type-v|-ctv", "TYPE", AT(v_type), "f16|f32|q8_0",
+                    "the same of the values alone"),
+    TOOL_OPTION_PLAN(run_args),
+    TOOL_OPTIONS_SAMPLING(run_args),
     {0},
 };
 
@@ -80,8 +80,14 @@ const tool_command tool_run = {
     .examples =
         "  cleave run -p \"def fibonacci(n):\" -n 64 --temp 0\n"
         "  cleave run -m model.gguf -f prompt.txt -c 8192 -s 1\n"
-        "  git diff | cleave run -m model.gguf -f - -n 200 2>/dev/null\n",
+        "  git diff | cleave run -m model.gguf -f - -n 200 2>/dev/null\n"
+        "  cleave run -p \"A colour: \" --grammar 'root ::= \"red\" | "
+        "\"blue\"'\n"
+        "  cleave run -p \"As JSON: \" -j '{\"type\":\"array\"}' -n 100\n"
+        "  cleave run -m model.gguf -f book.txt -c 4096 -ctk q8_0 -ctv q8_0\n"
+        "  cleave run -p Once -n -1 -c 512 --context-shift --keep -1\n",
     .options = options,
+    .foreign = tool_llama_flags,
     .run = run,
 };
 
@@ -155,23 +161,30 @@ static clv_status tokenize_prompt(run_state *state)
 
 static clv_status make_sampler(run_state *state)
 {
-    const run_args *args = state->args;
-    uint32_t drawn = 0;
-    if (args->seed < 0 && getrandom(&drawn, sizeof drawn, 0) < 0)
-        return clv_error(CLV_ERR_IO, "no random seed: %s; give one with -s",
-                         strerror(errno));
-    state->seed = args->seed < 0 ? drawn : (uint64_t)args->seed;
-    clv_sampler_params params = {
-        .temperature = (float)args->temperature,
-        .top_k = (uint32_t)args->top_k,
-        .top_p = (float)args->top_p,
-        .min_p = (float)args->min_p,
-        .repeat_penalty = (float)args->repeat_penalty,
-        .repeat_last = (uint32_t)args->repeat_last,
-        .seed = state->seed,
-    };
-    return clv_sampler_create(
-        &params, clv_model_describe(state->model)->n_vocab, &state->sampler);
+    return tool_sampling_create(&state->args->sampling, state->model,
+                                clv_session_n_ctx(state->session), &state->seed,
+                                &state->sampler);
+}
+
+/* Keys and values have one type. */
+static clv_status kv_dtype(const run_args *args, uint32_t *dtype)
+{
+    const char *k = args->k_type ? args->k_type : args->kv_type;
+    const char *v = args->v_type ? args->v_type : args->kv_type;
+    if (strcmp(k, v))
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "keys of type %s and values of type %s; both must "
+                         "have the same one, give it by --kv-type",
+                         k, v);
+    *dtype = tool_kv_dtype(k);
+    return CLV_OK;
+}
+
+static uint32_t batch_size(const run_args *args)
+{
+    const uint32_t batch = (uint32_t)args->n_batch;
+    const uint32_t micro = (uint32_t)args->n_ubatch;
+    return !batch || (micro && micro < batch) ? micro : batch;
 }
 
 static clv_status make_session(run_state *state)
@@ -179,11 +192,12 @@ static clv_status make_session(run_state *state)
     const run_args *args = state->args;
     clv_session_params params = {
         .n_ctx = (uint32_t)args->n_ctx,
-        .n_batch = (uint32_t)args->n_batch,
-        .kv_dtype = tool_kv_dtype(args->kv_type),
+        .n_batch = batch_size(args),
     };
-    clv_status status = tool_session_create(state->model, &params, &args->plans,
-                                            &state->session);
+    clv_status status = kv_dtype(args, &params.kv_dtype);
+    if (!status)
+        status = tool_session_create(state->model, &params, &args->plans,
+                                     &state->session);
     if (status)
         return status;
     tool_interrupt_target(state->session);
@@ -226,7 +240,7 @@ static void print_choice(const run_state *state)
     fprintf(stderr, "%-8s %u positions, %s of KV cache\n", "context",
             clv_session_n_ctx(state->session),
             tool_bytes(clv_session_kv_size(state->session), kv));
-    if (state->args->temperature > 0)
+    if (state->args->sampling.temperature > 0)
         fprintf(stderr, "%-8s %" PRIu64 "\n", "seed", state->seed);
     fputc('\n', stderr);
 }
@@ -328,6 +342,8 @@ static int generate(run_state *state)
         .n_prompt = (uint32_t)state->n_ids,
         .n_predict = (int32_t)args->n_predict,
         .ignore_end = args->ignore_eos,
+        .shift = args->shift,
+        .n_keep = args->n_keep < 0 ? UINT32_MAX : (uint32_t)args->n_keep,
         .on_token = on_token,
         .on_token_ctx = state,
         .progress = tool_progress_report,
@@ -352,7 +368,7 @@ static int generate(run_state *state)
 static clv_status prepare(run_state *state)
 {
     const uint32_t most =
-        state->args->n_batch ? (uint32_t)state->args->n_batch : 512;
+        batch_size(state->args) ? batch_size(state->args) : 512;
     const uint32_t n = state->n_ids < most ? (uint32_t)state->n_ids : most;
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
@@ -374,9 +390,9 @@ static int run_model(run_state *state)
     if (!status)
         status = tokenize_prompt(state);
     if (!status)
-        status = make_sampler(state);
-    if (!status)
         status = make_session(state);
+    if (!status)
+        status = make_sampler(state);
     if (!status)
         status = prepare(state);
     return status ? tool_fail() : generate(state);
@@ -384,27 +400,25 @@ static int run_model(run_state *state)
 
 static int run(int argc, char **argv)
 {
-    clv_sampler_params sampler = clv_sampler_defaults();
     run_args args = {
         .kv_type = "f16",
         .n_predict = -1,
-        .seed = -1,
-        .top_k = sampler.top_k,
-        .repeat_last = sampler.repeat_last,
-        .temperature = sampler.temperature,
-        .top_p = sampler.top_p,
-        .min_p = sampler.min_p,
-        .repeat_penalty = sampler.repeat_penalty,
         .escape = true,
         .special = true,
     };
     uint32_t n;
+    tool_sampling_init(&args.sampling);
     int code = tool_parse(&tool_run, &args, argc, argv, &n);
     if (code >= 0)
         return code;
     if (!args.prompt == !args.file)
         return tool_usage("give the prompt with -p TEXT or with -f FILE%s",
                           args.prompt ? ", not both" : "");
+    if (args.n_keep && !args.shift)
+        return tool_usage("--keep is for --context-shift; give that too");
+    code = tool_sampling_check(&args.sampling);
+    if (code >= 0)
+        return code;
     run_state state = {.args = &args};
     tool_env_init(&state.env, &args.common);
     code = run_model(&state);

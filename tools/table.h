@@ -43,7 +43,7 @@ typedef struct tool_table {
     bool failed;
 } tool_table;
 
-/* format: one of TOOL_FORMATS. The columns are those of md, at most
+/* format: one of TOOL_FORMATS, or another, which prints nothing. The columns are those of md, at most
  * TOOL_COLUMNS_MAX; those without a text in any row are left out. */
 void tool_table_begin(tool_table *table, const char *format,
                       const tool_column *columns, uint32_t n_columns);

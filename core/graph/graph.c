@@ -431,6 +431,12 @@ clv_value clv_graph_scale(clv_graph *g, clv_value x, float factor)
     return OP(g, CLV_OP_SCALE, &attr, x);
 }
 
+clv_value clv_graph_round(clv_graph *g, clv_value x, float scale)
+{
+    clv_op_attr attr = {.round = {scale}};
+    return OP(g, CLV_OP_ROUND, &attr, x);
+}
+
 clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap)
 {
     clv_op_attr attr = {.softcap = {cap}};

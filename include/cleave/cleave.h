@@ -452,6 +452,7 @@ CLV_API clv_value clv_graph_gelu(clv_graph *g, clv_value x);
 CLV_API clv_value clv_graph_sigmoid(clv_graph *g, clv_value x);
 CLV_API clv_value clv_graph_scale(clv_graph *g, clv_value x, float factor);
 CLV_API clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap);
+CLV_API clv_value clv_graph_round(clv_graph *g, clv_value x, float scale);
 CLV_API clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
                                 uint32_t activation);
 CLV_API clv_value clv_graph_rms_norm(clv_graph *g, clv_value x,

@@ -39,15 +39,26 @@ typedef struct clv_tokenizer_info {
 CLV_API clv_tokenizer_info clv_tokenizer_describe(const clv_tokenizer *tok);
 
 enum {
-    CLV_TOKENIZE_BOS = 1u << 0,     /* put BOS in front, if there is one */
-    CLV_TOKENIZE_SPECIAL = 1u << 1, /* recognise special tokens in the text */
+    CLV_TOKENIZE_BOS = 1u << 0,      /* put BOS in front, if there is one */
+    CLV_TOKENIZE_SPECIAL = 1u << 1,  /* recognise special tokens in the text */
+    CLV_TOKENIZE_CONTINUE = 1u << 2, /* it goes on: no space is put in front */
 };
+
+/* A part of a text, in bytes. */
+typedef struct clv_text_range {
+    uint64_t start, size;
+} clv_text_range;
 
 /* text: length bytes, any bytes. *ids: *n ids, the caller's, freed with
  * clv_tokens_free(). */
 CLV_API clv_status clv_tokenize(const clv_tokenizer *tok, const char *text,
                                 uint64_t length, uint32_t flags, int32_t **ids,
                                 uint64_t *n);
+/* The same, but inside and across the edges of the plain ranges special tokens
+ * are text. The ranges are in order and apart. */
+CLV_API clv_status clv_tokenize_ranges(
+    const clv_tokenizer *tok, const char *text, uint64_t length, uint32_t flags,
+    const clv_text_range *plain, uint64_t n_plain, int32_t **ids, uint64_t *n);
 CLV_API void clv_tokens_free(int32_t *ids);
 /* The text of n ids, NUL-terminated, *length bytes without the NUL; the
  * caller's, freed with clv_string_free(). The inverse of clv_tokenize: the
@@ -63,6 +74,52 @@ CLV_API const char *clv_token_bytes(const clv_tokenizer *tok, int32_t id,
                                     uint32_t *length);
 /* Ends a text: EOS, end of turn and their like. */
 CLV_API bool clv_token_is_end(const clv_tokenizer *tok, int32_t id);
+
+/* ------------------------------------------------------------------------ */
+/* Chat templates                                                           */
+
+typedef struct clv_chat_template clv_chat_template;
+
+/* text: a template in Jinja2's language; or the name of a known one
+ * (clv_chat_template_name()); or NULL, for the one that the tokenizer's file
+ * holds: CLV_ERR_NOT_FOUND if it holds none. tok gives templates their
+ * bos_token and the like; it may be NULL, and must outlive the template. May be
+ * used from several threads. */
+CLV_API clv_status clv_chat_template_create(const char *text,
+                                            const clv_tokenizer *tok,
+                                            clv_chat_template **out);
+CLV_API void clv_chat_template_destroy(clv_chat_template *template_);
+/* Known names, from index 0 on; NULL behind the last. */
+CLV_API const char *clv_chat_template_name(uint32_t index);
+
+typedef struct clv_chat_params {
+    const char *variables;     /* more variables: a JSON object, or NULL */
+    bool no_generation_prompt; /* the text does not end where an answer begins
+                                */
+    int64_t now;               /* what strftime_now() prints, in seconds since
+                                  1970; 0: the present */
+} clv_chat_params;
+
+/* What a conversation becomes. */
+typedef struct clv_chat_text {
+    char *text; /* NUL-terminated */
+    uint64_t length;
+    /* The parts that came from the messages, for clv_tokenize_ranges(). */
+    clv_text_range *ranges;
+    uint64_t n_ranges;
+} clv_chat_text;
+
+/* messages: JSON, a list of messages ({"role", "content", ...}) or an object
+ * with the list as "messages" and with other variables such as "tools" and
+ * "documents". params may be NULL. *out is freed with clv_chat_text_free().
+ * What the template refuses, or uses and is not known here, is an error; so is
+ * one that takes too long or too much memory. */
+CLV_API clv_status clv_chat_template_apply(const clv_chat_template *template_,
+                                           const char *messages,
+                                           uint64_t length,
+                                           const clv_chat_params *params,
+                                           clv_chat_text *out);
+CLV_API void clv_chat_text_free(clv_chat_text *text);
 
 /* ------------------------------------------------------------------------ */
 /* Models                                                                   */
@@ -104,7 +161,8 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
     uint32_t n_batch;           /* tokens a run at most; 0: 512 */
-    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0) or CLV_DTYPE_F32 */
+    uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0), F32 or, where heads have
+                                 a multiple of 32 channels, Q8_0 */
     clv_device *const *devices; /* NULL: all of the context */
     uint32_t n_devices;
     /* Saved plans, of clv_plan_json(), copied: a run whose graph one of
@@ -288,6 +346,11 @@ typedef struct clv_generate_params {
     void *on_token_ctx;
     clv_progress_fn progress; /* of the prompt; may be NULL */
     void *progress_ctx;
+    /* A full context is no end: its first n_keep tokens (at most the prompt)
+     * and the later half of the others are evaluated again, at their new
+     * positions, and the text goes on. */
+    bool shift;
+    uint32_t n_keep;
 } clv_generate_params;
 
 typedef enum clv_stop {
@@ -329,6 +392,11 @@ CLV_API clv_status clv_quantize_type_find(const char *name,
 /* The largest magnitudes of what each weight is multiplied with. */
 typedef struct clv_ranges clv_ranges;
 CLV_API void clv_ranges_destroy(clv_ranges *ranges);
+/* By running a model over the n ids of a text, in windows that do not see each
+ * other, on the devices of its context. *out: the caller's. */
+CLV_API clv_status clv_calibrate(clv_model *model, const int32_t *ids,
+                                 uint64_t n, clv_progress_fn progress,
+                                 void *progress_ctx, clv_ranges **out);
 
 typedef struct clv_quantized_tensor {
     const char *name;  /* valid during the call */

@@ -310,6 +310,9 @@ typedef struct clv_tensor_desc {
  *               factor * x
  *   SOFTCAP     x                                   as x         softcap
  *               cap * tanh(x / cap); cap 0: x
+ *   ROUND       x                                   as x         round
+ *               scale * k, k the whole number in -127..127 that is nearest to
+ *               x / scale, of two the even one; scale 0: x
  *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
  *               x / sqrt(mean(x^2) + eps) * weight
  *   HEAD_NORM   x [n,H*D], weight [D]               [n,H*D]      norm
@@ -333,7 +336,7 @@ typedef struct clv_tensor_desc {
  *               pos i32 [n]: causal; query i sees cache rows j with
  *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
  *               H is a multiple of G. A query that sees nothing gives zeros.
- *               k and v: f32 or f16
+ *               k and v: f32, f16, or q8_0 where D is a multiple of 32
  *   CONVERT     x                                   as x, other  -
  *               dtype or strides
  *   TOP_K       x [n,E]                             [n,K] i32    -
@@ -371,6 +374,7 @@ typedef enum clv_op {
     CLV_OP_SOFTCAP = 19,
     CLV_OP_HEAD_NORM = 20,
     CLV_OP_SPARSE_MIXER = 21,
+    CLV_OP_ROUND = 22,
     CLV_OP_COUNT
 } clv_op;
 
@@ -395,6 +399,9 @@ typedef union clv_op_attr {
     struct {
         float cap;
     } softcap;
+    struct {
+        float scale;
+    } round;
     struct {
         float jitter;
     } mixer;

@@ -548,11 +548,17 @@ static inline int clv_infer_rope(clv_op_shape *s)
 static inline int clv_op_need_cache(clv_op_shape *s, uint32_t i)
 {
     const clv_tensor_desc *x = s->in[i];
-    if ((x->dtype != CLV_DTYPE_F32 && x->dtype != CLV_DTYPE_F16) ||
+    const uint32_t head_dim = s->attr->attention.head_dim;
+    if ((x->dtype != CLV_DTYPE_F32 && x->dtype != CLV_DTYPE_F16 &&
+         x->dtype != CLV_DTYPE_Q8_0) ||
         x->rank != 2 || x->symbols[1])
         return clv_op_must_be(
-            s, i, "an f32 or f16 matrix with a fixed number of columns");
-    return clv_op_need_heads(s, i, s->attr->attention.head_dim);
+            s, i, "an f32, f16 or q8_0 matrix with a fixed number of columns");
+    const uint32_t block = clv_format_of(x->dtype)->elements;
+    if (head_dim % block)
+        return clv_op_wrong(s, "heads of %u columns are not whole blocks of %u",
+                            head_dim, block);
+    return clv_op_need_heads(s, i, head_dim);
 }
 
 static inline int clv_infer_attention(clv_op_shape *s)
@@ -749,6 +755,8 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          clv_infer_rows, {CLV_O_("x", SEQUENCE, NONE)},
          CLV_O_("y", SEQUENCE, NONE),
          {CLV_A_("jitter", mixer.jitter, F32_POS)}},
+        CLV_UNARY_("round", ROUND, 4,
+                   CLV_ONE_(CLV_A_("scale", round.scale, F32_POS))),
     };
 #undef CLV_UNARY_
 #undef CLV_BINARY_

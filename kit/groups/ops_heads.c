@@ -116,6 +116,8 @@ static void list_attention_models(kit_list *list, kit_spec s)
 {
     for (uint32_t i = 0; i < kit_n_attention_shapes; i++) {
         const kit_attention_shape *shape = &kit_attention_shapes[i];
+        if (shape->head_dim % kit_spec_unit(&s))
+            continue;
         s.heads = shape->heads;
         s.groups = shape->groups;
         s.dim = shape->head_dim;
@@ -132,7 +134,8 @@ static void list_attention_models(kit_list *list, kit_spec s)
 
 static void list_attention(kit_list *list)
 {
-    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                      CLV_DTYPE_Q8_0};
     for (uint32_t d = 0; d < KIT_COUNT(caches); d++) {
         kit_spec s = {.op = CLV_OP_ATTENTION,
                       .dtype = caches[d],
@@ -152,11 +155,17 @@ static void list_attention(kit_list *list)
         s.form = 0;
         s.softcap = 0;
         KIT_SERIES(list, "tails_rows", &s, n, kit_tails, kit_n_tails, 1);
-        KIT_SERIES(list, "tails_dim", &s, dim, kit_every, kit_n_every, 1);
+        const int64_t unit = kit_spec_unit(&s);
+        if (unit > 1)
+            KIT_SERIES(list, "blocks", &s, dim, kit_blocks, kit_n_blocks, unit);
+        else
+            KIT_SERIES(list, "tails_dim", &s, dim, kit_every, kit_n_every, 1);
         s.first = 0;
         s.n = 2;
         KIT_SERIES(list, "tails_cache", &s, out, kit_tails, kit_n_tails, 1);
         for (uint32_t i = 0; i < KIT_COUNT(attention_specs); i++) {
+            if (attention_specs[i].dim % unit)
+                continue;
             s = attention_specs[i];
             s.op = CLV_OP_ATTENTION;
             s.dtype = caches[d];

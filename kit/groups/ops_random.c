@@ -51,7 +51,8 @@ static void random_dtypes(kit *k, kit_spec *s)
     if (s->op == CLV_OP_SET_ROWS && !clv_format_of(s->dtype)->encode)
         s->dtype = CLV_DTYPE_F16;
     if (s->op == CLV_OP_ATTENTION && one_in(k, 2))
-        s->dtype = CLV_DTYPE_F32 + (uint32_t)below(k, 2);
+        s->dtype = one_in(k, 3) ? CLV_DTYPE_Q8_0
+                                : CLV_DTYPE_F32 + (uint32_t)below(k, 2);
     if (s->op == CLV_OP_TOP_K)
         s->dtype = CLV_DTYPE_F32;
     if (s->op == CLV_OP_MATMUL && one_in(k, 4)) {
@@ -72,6 +73,8 @@ static void random_heads(kit *k, kit_spec *s)
         s->scale = (float)(0.25 + 0.125 * (double)below(k, 8));
     if (s->op != CLV_OP_ATTENTION)
         return;
+    const int64_t unit = kit_spec_unit(s);
+    s->dim = (s->dim + unit - 1) / unit * unit;
     s->first = (int32_t)below(k, s->out + 4) - 4;
     s->window = one_in(k, 3) ? 1 + (int32_t)below(k, 40) : 0;
     s->softcap = one_in(k, 3) ? 1 + (float)below(k, 50) : 0;

@@ -201,6 +201,12 @@ static double gelu(double x)
            (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
+static double rounded(double x, double scale)
+{
+    const double k = rint(x / scale);
+    return scale == 0 ? x : scale * (k < -127 ? -127 : k > 127 ? 127 : k);
+}
+
 static double element(const clv_node *node, double a, double b)
 {
     switch (node->op) {
@@ -216,6 +222,8 @@ static double element(const clv_node *node, double a, double b)
         return 1 / (1 + exp(-a));
     case CLV_OP_SCALE:
         return node->attr.scale.factor * a;
+    case CLV_OP_ROUND:
+        return rounded(a, node->attr.round.scale);
     case CLV_OP_SOFTCAP:
         return node->attr.softcap.cap
                    ? node->attr.softcap.cap * tanh(a / node->attr.softcap.cap)

@@ -55,7 +55,7 @@ static void fit_limits(kit_spec *spec, const clv_op_caps *caps)
     if (op_class == CLV_CLASS_ROPE)
         spec->dim = kit_inside(&caps->channels, 2, spec->dim);
     else if (kit_op_has_heads(spec->op))
-        spec->dim = kit_inside(&caps->channels, 1, spec->dim);
+        spec->dim = kit_inside(&caps->channels, unit, spec->dim);
     else
         spec->in = kit_inside(&caps->channels, unit, spec->in);
     if (2 * spec->pairs > spec->dim)

@@ -210,6 +210,8 @@ void kit_set_attributes(clv_node *node, uint32_t variant)
                      field->type == CLV_ATTR_ENUM ? variant : 3);
     if (node->op == CLV_OP_SPARSE_MIXER) /* some are near the largest */
         node->attr.mixer.jitter = 0.25f;
+    if (node->op == CLV_OP_ROUND) /* quotients are exact, and some too large */
+        node->attr.round.scale = 0x1p-7f;
 }
 
 static clv_node *build_elementwise(const kit_spec *spec, kit_graph *g)

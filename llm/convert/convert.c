@@ -4,6 +4,7 @@
 #include "../models/rope.h"
 #include "../sources/hf.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,32 +22,105 @@ typedef struct conversion {
 /* ------------------------------------------------------------------------ */
 /* Settings                                                                 */
 
+static void write_setting(llm_gguf_writer *w, const llm_hparams *h,
+                          const llm_setting *s)
+{
+    llm_hparams copy = *h;
+    const void *field = llm_setting_field(s, &copy);
+    if (!s->gguf)
+        return;
+    const llm_gguf_key key = llm_gguf_key_of(h->arch, s->gguf);
+    if (s->flags & LLM_SETTING_FLOAT)
+        llm_gguf_writer_f32(w, key.text, *(const float *)field);
+    else if (s->flags & LLM_SETTING_BOOL && h->n_experts)
+        llm_gguf_writer_bool(w, key.text, *(const uint32_t *)field);
+    else if (*(const uint32_t *)field)
+        llm_gguf_writer_u32(w, key.text, *(const uint32_t *)field);
+}
+
+/* A scaling by the name of its type in GGUF files. */
+static void write_rope(llm_gguf_writer *w, const llm_hparams *h)
+{
+    static const char *const types[] = {[LLM_ROPE_LINEAR] = "linear",
+                                        [LLM_ROPE_YARN] = "yarn",
+                                        [LLM_ROPE_LONG] = "longrope"};
+    const uint32_t scaling = h->rope_scaling;
+    float attn = h->rope_attn_factor;
+    if (scaling >= sizeof types / sizeof *types || !types[scaling])
+        return;
+    llm_gguf_writer_str(w, llm_gguf_key_of(h->arch, "rope.scaling.type").text,
+                        llm_str_of(types[scaling]));
+    if (scaling != LLM_ROPE_LONG)
+        llm_gguf_writer_f32(
+            w, llm_gguf_key_of(h->arch, "rope.scaling.factor").text,
+            h->rope_factor);
+    if (scaling == LLM_ROPE_LINEAR)
+        return;
+    if (scaling == LLM_ROPE_YARN) {
+        attn /= llm_rope_yarn_factor(h, 1);
+        llm_gguf_writer_f32(
+            w, llm_gguf_key_of(h->arch, "rope.scaling.beta_fast").text,
+            h->rope_beta_fast);
+        llm_gguf_writer_f32(
+            w, llm_gguf_key_of(h->arch, "rope.scaling.beta_slow").text,
+            h->rope_beta_slow);
+    }
+    llm_gguf_writer_u32(
+        w,
+        llm_gguf_key_of(h->arch, "rope.scaling.original_context_length").text,
+        h->rope_original_ctx);
+    llm_gguf_writer_f32(
+        w, llm_gguf_key_of(h->arch, "rope.scaling.attn_factor").text, attn);
+}
+
+/* Which layers have a window, where not all have the same. */
+static void write_layers(llm_gguf_writer *w, const llm_hparams *h)
+{
+    uint8_t windows[LLM_MAX_LAYERS];
+    bool differ = false;
+    for (uint32_t i = 0; i < h->n_layers; i++) {
+        windows[i] = !(h->layers[i] & LLM_LAYER_FULL);
+        differ |= !windows[i];
+    }
+    if (h->sliding_window && (differ || h->window_period))
+        llm_gguf_writer_bools(
+            w,
+            llm_gguf_key_of(h->arch, "attention.sliding_window_pattern").text,
+            windows, h->n_layers);
+}
+
+/* What no key of GGUF files can say. */
+static clv_status check_expressible(const char *dir, const llm_hparams *h)
+{
+    const char *what = h->rope_scaling == LLM_ROPE_YARN && h->rope_unrounded
+                           ? "yarn scaling without 'truncate'"
+                           : NULL;
+    for (uint32_t i = 0; i < h->n_layers && h->n_experts; i++)
+        if (h->layers[i] & LLM_LAYER_DENSE)
+            what = "layers without experts among others with experts";
+    if (!what)
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "%s: GGUF files cannot hold a model with %s; use the "
+                     "directory as it is",
+                     dir, what);
+}
+
 static void write_hparams(llm_gguf_writer *w, const llm_hparams *h)
 {
     const llm_arch *arch = h->arch;
-    llm_hparams copy = *h;
     const llm_setting *s;
     llm_gguf_writer_str(w, "general.architecture", llm_str_of(arch->name));
     llm_gguf_writer_str(w, "general.name", llm_str_of(h->name));
     llm_gguf_writer_u32(w, llm_gguf_key_of(arch, "vocab_size").text,
                         h->n_vocab);
-    for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++) {
-        const void *field = llm_setting_field(s, &copy);
-        if (!s->gguf)
-            continue;
-        const llm_gguf_key key = llm_gguf_key_of(arch, s->gguf);
-        if (s->flags & LLM_SETTING_FLOAT)
-            llm_gguf_writer_f32(w, key.text, *(const float *)field);
-        else if (*(const uint32_t *)field)
-            llm_gguf_writer_u32(w, key.text, *(const uint32_t *)field);
-    }
-    if (h->rope_scaling == LLM_ROPE_LINEAR) {
-        llm_gguf_writer_str(w, llm_gguf_key_of(arch, "rope.scaling.type").text,
-                            llm_str_of("linear"));
-        llm_gguf_writer_f32(w,
-                            llm_gguf_key_of(arch, "rope.scaling.factor").text,
-                            h->rope_factor);
-    }
+    for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++)
+        write_setting(w, h, s);
+    if (h->query_scalar)
+        llm_gguf_writer_f32(w, llm_gguf_key_of(arch, "attention.scale").text,
+                            1 / sqrtf(h->query_scalar));
+    write_layers(w, h);
+    write_rope(w, h);
 }
 
 /* The mix of the file; if none is asked for, that of its first matrix. */
@@ -174,6 +248,23 @@ static clv_status put(const conversion *c, const llm_recode_tensor *t,
     return CLV_OK;
 }
 
+/* A list of divisors of frequencies, if the model has one of that name. */
+static clv_status put_factors(const conversion *c, const char *name,
+                              llm_recode *recode, uint64_t *total)
+{
+    llm_source_tensor found;
+    if (c->source->find(c->source, name, &found))
+        return CLV_OK;
+    const llm_recode_tensor t = {.name = llm_str_of(name),
+                                 .from = CLV_DTYPE_F32,
+                                 .to = {.dtype = CLV_DTYPE_F32},
+                                 .data = found.data,
+                                 .rows = 1,
+                                 .columns = (uint64_t)found.dims[0]};
+    *total += t.columns;
+    return put(c, &t, 1, found.dims, recode);
+}
+
 /* Puts every tensor, in the order of the file. */
 static clv_status put_all(const conversion *c, llm_recode *recode,
                           uint64_t *total)
@@ -191,6 +282,8 @@ static clv_status put_all(const conversion *c, llm_recode *recode,
         CLV_TRY(put(c, &t, 1, &(int64_t){(int64_t)t.columns}, recode));
         *total += t.columns;
     }
+    CLV_TRY(put_factors(c, "rope_factors_long.weight", recode, total));
+    CLV_TRY(put_factors(c, "rope_factors_short.weight", recode, total));
     for (llm_tensor expected = {0}; llm_tensor_next(h, &expected);) {
         if (!find_tensor(c, &expected, &t))
             continue;
@@ -218,6 +311,7 @@ static clv_status convert(conversion *c, const char *out,
     uint64_t total = 0;
     CLV_TRY(llm_source_open_hf(c->dir, &c->source));
     CLV_TRY(llm_gguf_writer_create(&c->writer));
+    CLV_TRY(check_expressible(c->dir, &c->source->hparams));
     const llm_hparams *h = &c->source->hparams;
     c->model = (llm_mix_model){
         .n_layers = h->n_layers,

@@ -207,6 +207,22 @@ clv_status llm_gguf_get_floats(const llm_gguf *g, const char *key,
     return get_array(g, key, REAL, "an array of numbers", out);
 }
 
+clv_status llm_gguf_get_bools(const llm_gguf *g, const char *key,
+                              llm_gguf_array *out)
+{
+    const llm_gguf_kv *kv = NULL;
+    llm_gguf_array a = {0};
+    CLV_TRY(lookup(g, key, &kv));
+    if (kv->type == LLM_GGUF_ARRAY)
+        memcpy(&a.type, kv->data, sizeof a.type);
+    if (a.type != LLM_GGUF_BOOL)
+        return wrong_type(g, key, "an array of bools", kv->type);
+    memcpy(&a.count, kv->data + sizeof a.type, sizeof a.count);
+    a.data = kv->data + sizeof a.type + sizeof a.count;
+    *out = a;
+    return CLV_OK;
+}
+
 int64_t llm_gguf_item_int(const llm_gguf_array *array, uint64_t index)
 {
     return load_int(array->type,

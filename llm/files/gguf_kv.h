@@ -67,6 +67,9 @@ clv_status llm_gguf_get_ints(const llm_gguf *gguf, const char *key,
                              llm_gguf_array *out);
 clv_status llm_gguf_get_floats(const llm_gguf *gguf, const char *key,
                                llm_gguf_array *out);
+/* An array of bools, a byte each. */
+clv_status llm_gguf_get_bools(const llm_gguf *gguf, const char *key,
+                              llm_gguf_array *out);
 /* index < count */
 int64_t llm_gguf_item_int(const llm_gguf_array *array, uint64_t index);
 float llm_gguf_item_float(const llm_gguf_array *array, uint64_t index);

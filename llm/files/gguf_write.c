@@ -125,6 +125,13 @@ void llm_gguf_writer_f32s(llm_gguf_writer *w, const char *key,
     put(w, &w->kv, values, n * sizeof *values);
 }
 
+void llm_gguf_writer_bools(llm_gguf_writer *w, const char *key,
+                           const uint8_t *values, uint64_t n)
+{
+    put_array(w, key, LLM_GGUF_BOOL, n);
+    put(w, &w->kv, values, n);
+}
+
 void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
                              const llm_str *values, uint64_t n)
 {

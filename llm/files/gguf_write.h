@@ -25,6 +25,9 @@ void llm_gguf_writer_i32s(llm_gguf_writer *w, const char *key,
                           const int32_t *values, uint64_t n);
 void llm_gguf_writer_f32s(llm_gguf_writer *w, const char *key,
                           const float *values, uint64_t n);
+/* values: 0 or 1 */
+void llm_gguf_writer_bools(llm_gguf_writer *w, const char *key,
+                           const uint8_t *values, uint64_t n);
 void llm_gguf_writer_strings(llm_gguf_writer *w, const char *key,
                              const llm_str *values, uint64_t n);
 /* A setting of another file, unchanged. */

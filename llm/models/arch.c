@@ -5,10 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const llm_arch llm_arch_llama;
+extern const llm_arch llm_arch_llama, llm_arch_internlm2, llm_arch_qwen2,
+    llm_arch_qwen2moe, llm_arch_qwen3, llm_arch_qwen3moe, llm_arch_gemma,
+    llm_arch_gemma2, llm_arch_gemma3, llm_arch_phi2, llm_arch_phi3,
+    llm_arch_phimoe;
 
 static const llm_arch *const archs[] = {
-    &llm_arch_llama,
+    &llm_arch_llama,  &llm_arch_internlm2, &llm_arch_qwen2, &llm_arch_qwen2moe,
+    &llm_arch_qwen3,  &llm_arch_qwen3moe,  &llm_arch_gemma, &llm_arch_gemma2,
+    &llm_arch_gemma3, &llm_arch_phi2,      &llm_arch_phi3,  &llm_arch_phimoe,
 };
 
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
@@ -86,8 +91,18 @@ static int64_t width(const llm_hparams *h, uint8_t which)
         return (int64_t)h->n_heads * h->head_dim;
     case LLM_KV:
         return (int64_t)h->n_kv_heads * h->head_dim;
+    case LLM_QKV:
+        return ((int64_t)h->n_heads + 2 * (int64_t)h->n_kv_heads) * h->head_dim;
+    case LLM_HEAD:
+        return h->head_dim;
     case LLM_EXPERTS:
         return h->n_experts;
+    case LLM_FF_2:
+        return 2 * (int64_t)h->n_ff;
+    case LLM_FF_EXPERT:
+        return h->n_ff_expert ? h->n_ff_expert : h->n_ff;
+    case LLM_FF_SHARED:
+        return h->n_ff_shared;
     }
     return 0;
 }
@@ -96,8 +111,20 @@ static int64_t width(const llm_hparams *h, uint8_t which)
 static bool belongs(const llm_hparams *h, const llm_tensor_row *row,
                     uint32_t block)
 {
+    const bool sparse =
+        h->n_experts && block && !(h->layers[block - 1] & LLM_LAYER_DENSE);
     return (row->role >= LLM_LAYER_ROLES) == (block > 0) &&
-           !(row->flags & (h->n_experts ? LLM_DENSE : LLM_SPARSE));
+           !(row->flags & (sparse ? LLM_DENSE : LLM_SPARSE));
+}
+
+/* Whether a row has a bias. */
+static llm_presence bias_of(const llm_hparams *h, const llm_tensor_row *row)
+{
+    return row->flags & LLM_BIAS          ? LLM_ALWAYS
+           : row->flags & LLM_ATTN_BIAS   ? (llm_presence)h->attn_bias
+           : row->flags & LLM_MLP_BIAS    ? (llm_presence)h->mlp_bias
+           : row->flags & LLM_OUTPUT_BIAS ? (llm_presence)h->output_bias
+                                          : LLM_NEVER;
 }
 
 static void describe(const llm_hparams *h, llm_tensor *t)
@@ -111,11 +138,14 @@ static void describe(const llm_hparams *h, llm_tensor *t)
         snprintf(hf, sizeof hf, "model.layers.%u.", t->layer);
     }
     snprintf(t->gguf, sizeof t->gguf, "%s%s.%s", gguf, row->gguf, suffix);
-    snprintf(t->hf, sizeof t->hf, "%s%s.%s", hf, row->hf, suffix);
-    t->optional = t->bias && row->flags & LLM_MAYBE_BIAS;
+    t->hf[0] = 0;
+    if (row->hf)
+        snprintf(t->hf, sizeof t->hf, "%s%s.%s", hf, row->hf, suffix);
+    t->optional =
+        (t->bias && bias_of(h, row) == LLM_PERHAPS) || row->flags & LLM_OLD;
     t->n_parts = 1;
     t->rank = 0;
-    if (strchr(row->hf, '#'))
+    if (row->hf && strchr(row->hf, '#'))
         t->dims[t->rank++] = t->n_parts = h->n_experts;
     t->dims[t->rank++] = width(h, row->out);
     if (row->in != LLM_NONE && !t->bias)
@@ -125,7 +155,7 @@ static void describe(const llm_hparams *h, llm_tensor *t)
 bool llm_tensor_next(const llm_hparams *h, llm_tensor *t)
 {
     const llm_tensor_row *rows = h->arch->tensors;
-    t->bias = t->row && !t->bias && t->row->flags & (LLM_BIAS | LLM_MAYBE_BIAS);
+    t->bias = t->row && !t->bias && bias_of(h, t->row) != LLM_NEVER;
     if (!t->bias) {
         do {
             if (!rows[t->at].gguf) {

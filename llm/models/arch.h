@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "hparams.h"
+#include "rope.h"
 
 /* ------------------------------------------------------------------------ */
 /* Weights                                                                  */
@@ -19,15 +19,25 @@ typedef enum llm_role {
     LLM_OUTPUT,
     LLM_LAYER_ROLES,
     LLM_ATTN_NORM = LLM_LAYER_ROLES,
+    LLM_ATTN_QKV, /* in files only: q, k and v one after the other */
     LLM_ATTN_Q,
     LLM_ATTN_K,
     LLM_ATTN_V,
+    LLM_ATTN_Q_NORM, /* of each head */
+    LLM_ATTN_K_NORM,
     LLM_ATTN_OUTPUT,
+    LLM_ATTN_POST_NORM, /* of what a part of the layer gives, */
     LLM_FFN_NORM,
-    LLM_FFN_GATE, /* of all experts, where there are some */
+    LLM_FFN_POST_NORM, /* before it is added */
+    LLM_FFN_GATE_UP,   /* in files only: gate and up one after the other */
+    LLM_FFN_GATE,      /* of all experts, where there are some */
     LLM_FFN_UP,
     LLM_FFN_DOWN,
     LLM_FFN_ROUTER,
+    LLM_SHARED_GATE, /* of the expert that all tokens use */
+    LLM_SHARED_UP,
+    LLM_SHARED_DOWN,
+    LLM_SHARED_ROUTER,
     LLM_ROLE_COUNT,
 } llm_role;
 
@@ -37,18 +47,30 @@ typedef enum llm_width {
     LLM_EMBD,
     LLM_FF,
     LLM_VOCAB,
-    LLM_Q,  /* n_heads * head_dim */
-    LLM_KV, /* n_kv_heads * head_dim */
+    LLM_Q,   /* n_heads * head_dim */
+    LLM_KV,  /* n_kv_heads * head_dim */
+    LLM_QKV, /* LLM_Q and twice LLM_KV */
+    LLM_HEAD,
     LLM_EXPERTS,
+    LLM_FF_2, /* twice LLM_FF */
+    LLM_FF_EXPERT,
+    LLM_FF_SHARED,
 } llm_width;
 
 enum {
-    LLM_BIAS = 1u << 0,       /* has a bias [out] */
-    LLM_MAYBE_BIAS = 1u << 1, /* a file may have a bias */
-    LLM_TIED = 1u << 2,       /* absent where the embedding stands in for it */
-    LLM_ROTARY = 1u << 3,     /* rows are rotated in pairs, head by head */
-    LLM_DENSE = 1u << 4,      /* only in models without experts */
-    LLM_SPARSE = 1u << 5,     /* only in models with experts */
+    LLM_BIAS = 1u << 0,        /* has a bias [out] */
+    LLM_ATTN_BIAS = 1u << 1,   /* has one if llm_hparams.attn_bias says so */
+    LLM_MLP_BIAS = 1u << 2,    /* the same by mlp_bias, */
+    LLM_OUTPUT_BIAS = 1u << 3, /* by output_bias */
+    LLM_TIED = 1u << 4,        /* absent where the embedding stands in for it */
+    LLM_ROTARY = 1u << 5,      /* rows are rotated in pairs, head by head */
+    LLM_DENSE = 1u << 6,       /* only in layers without experts */
+    LLM_SPARSE = 1u << 7,      /* only in layers with experts */
+    LLM_PLUS_1 = 1u << 8,      /* Hugging Face files hold it less 1 */
+    LLM_GROUPED = 1u << 9, /* Hugging Face files have one tensor of q, k and v:
+                              for each head of k and v those of q, then k, v */
+    LLM_OLD = 1u << 10,    /* only in old files, in place of later rows */
+    LLM_ONE = 1u << 11,    /* graphs have a first dimension of 1 in front */
 };
 
 /* A weight of an architecture. Files append ".weight" or ".bias" to the names,
@@ -56,9 +78,9 @@ enum {
 typedef struct llm_tensor_row {
     uint8_t role;          /* llm_role */
     uint8_t out, in;       /* llm_width */
-    uint8_t flags;         /* LLM_BIAS and so on */
+    uint16_t flags;        /* LLM_BIAS and so on */
     const char *gguf, *hf; /* '#' in hf: one tensor [out, in] for each expert,
-                              in GGUF one [n_experts, out, in] */
+                              in GGUF one [n_experts, out, in]; NULL: none */
 } llm_tensor_row;
 
 enum { LLM_TENSOR_NAME = 128 };
@@ -89,6 +111,7 @@ typedef struct llm_weight {
     char name[LLM_TENSOR_NAME];
     clv_tensor *tensor;
     clv_tensor *scales; /* of the tensor, or NULL */
+    float input_scale;  /* by which its other factor is rounded; 0: it is not */
 } llm_weight;
 
 /* A matrix or a norm, and what is added after it. Absent ones are NULL. */
@@ -98,8 +121,9 @@ typedef struct llm_linear {
 
 typedef struct llm_weights {
     llm_linear model[LLM_ROLE_COUNT];
-    llm_linear (*layers)[LLM_ROLE_COUNT]; /* [n_layers], owned by the model */
-    const llm_weight *rope_freqs;         /* [rope_dim / 2], for CLV_OP_ROPE */
+    llm_linear (*layers)[LLM_ROLE_COUNT];   /* [n_layers], owned by the model */
+    const llm_weight *rope[LLM_ROPE_LISTS]; /* [rope_dim / 2] for CLV_OP_ROPE;
+                                               NULL: there is none */
 } llm_weights;
 
 /* ------------------------------------------------------------------------ */
@@ -116,7 +140,15 @@ typedef struct llm_graph {
     clv_value out_ids; /* i32 [m]: rows whose logits are wanted; CLV_NO_TENSOR:
                           all */
     clv_value *k, *v;  /* [n_layers] of [n_ctx, n_kv_heads * head_dim] */
-    clv_value embd, freqs; /* set by llm_embed() */
+    clv_value rope_main; /* input: frequencies that change with the length of
+                            the context; CLV_NO_TENSOR: they do not */
+    clv_value embd, rope[2]; /* set by llm_embed(): MAIN and LOCAL */
+    /* The latest value that was rounded for a product: q, k and v share one. */
+    clv_value unrounded, rounded;
+    float rounded_by;
+    /* Told what a weight is multiplied with; may be NULL. */
+    void (*observe)(void *ctx, clv_value x, const llm_weight *w);
+    void *observe_ctx;
 } llm_graph;
 
 /* ------------------------------------------------------------------------ */
@@ -127,13 +159,13 @@ typedef struct llm_class {
     const char *name;     /* "MistralForCausalLM" */
     uint32_t settings;    /* LLM_SETTING_WINDOW, _EXPERTS: those it has */
     llm_hparams defaults; /* of keys that config.json may leave out */
+    bool tied;            /* of tie_word_embeddings */
 } llm_class;
 
 /* A published model, whose shape made-up models can have. */
 typedef struct llm_published {
     const char *name;    /* "llama3-8b" */
     bool tied;           /* token_embd is the output matrix too */
-    bool biased;         /* q, k and v have their optional biases */
     llm_hparams hparams; /* what they leave 0 is as in files without the key */
 } llm_published;
 
@@ -143,7 +175,19 @@ struct llm_arch {
     const llm_tensor_row *tensors;
     const llm_setting *settings; /* beside those of all architectures */
     const llm_class *classes;
-    const char *const *activations; /* config.json's names of hidden_act */
+    llm_hparams defaults;           /* of keys that GGUF files may leave out */
+    const char *activation_key;     /* in config.json; NULL: hidden_act */
+    const char *const *activations; /* its values */
+    uint32_t activation;            /* clv_activation: what they mean */
+    bool layer_norm;                /* norms are LAYER_NORM, else RMS_NORM */
+    bool sparse_mixer; /* scores of experts are by SPARSE_MIXER, else SOFTMAX */
+    bool long_rope;    /* config.json's "yarn" and "su" mean "longrope" */
+    bool partial_rope; /* heads may be rotated in part */
+    bool short_rope;   /* of LLM_ROPE_LONG only contexts up to the original one:
+                          for longer ones there are two published ways */
+    /* Sets what only this architecture derives from its settings; NULL:
+     * nothing. */
+    void (*derive)(llm_hparams *h);
     uint32_t gguf_rope; /* clv_rope_mode of q and k in GGUF files; in Hugging
                            Face files they are CLV_ROPE_HALVES */
     const llm_published *published;

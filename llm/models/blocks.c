@@ -1,120 +1,218 @@
 #include "blocks.h"
 
+#include <math.h>
+
 /* CLV_NO_TENSOR for NULL. */
 static clv_value use(llm_graph *g, const llm_weight *w)
 {
     return w ? clv_graph_weight(g->graph, w->name, w->tensor) : CLV_NO_TENSOR;
 }
 
+/* What a weight is multiplied with: x, rounded where the weight says so. */
+static clv_value factor(llm_graph *g, clv_value x, const llm_weight *w)
+{
+    if (g->observe)
+        g->observe(g->observe_ctx, x, w);
+    if (!w->input_scale)
+        return x;
+    if (x != g->unrounded || w->input_scale != g->rounded_by) {
+        g->rounded = clv_graph_round(g->graph, x, w->input_scale);
+        g->unrounded = x;
+        g->rounded_by = w->input_scale;
+    }
+    return g->rounded;
+}
+
 clv_value llm_linear_of(llm_graph *g, clv_value x, const llm_linear *w)
 {
     const clv_value weight = use(g, w->weight);
-    return clv_graph_matmul(g->graph, x, weight, use(g, w->bias));
+    return clv_graph_matmul(g->graph, factor(g, x, w->weight), weight,
+                            use(g, w->bias));
 }
 
-clv_value llm_rms_norm(llm_graph *g, clv_value x, const llm_linear *w)
+clv_value llm_norm(llm_graph *g, clv_value x, const llm_linear *w)
 {
-    return clv_graph_rms_norm(g->graph, x, use(g, w->weight), g->hp->norm_eps);
+    const clv_value weight = use(g, w->weight);
+    return g->hp->arch->layer_norm
+               ? clv_graph_layer_norm(g->graph, x, weight, use(g, w->bias),
+                                      g->hp->norm_eps)
+               : clv_graph_rms_norm(g->graph, x, weight, g->hp->norm_eps);
 }
 
 clv_value llm_embed(llm_graph *g)
 {
+    const llm_weight *const *rope = g->weights->rope;
     g->embd = use(g, g->weights->model[LLM_TOKEN_EMBD].weight);
-    g->freqs = use(g, g->weights->rope_freqs);
+    g->rope[LLM_ROPE_MAIN] = g->rope_main == CLV_NO_TENSOR
+                                 ? use(g, rope[LLM_ROPE_MAIN])
+                                 : g->rope_main;
+    g->rope[LLM_ROPE_LOCAL] = rope[LLM_ROPE_LOCAL]
+                                  ? use(g, rope[LLM_ROPE_LOCAL])
+                                  : g->rope[LLM_ROPE_MAIN];
     return clv_graph_get_rows(g->graph, g->embd, g->ids);
 }
 
-static clv_value rope(llm_graph *g, clv_value x)
+/* ------------------------------------------------------------------------ */
+/* Attention                                                                */
+
+static clv_value turn(llm_graph *g, clv_value x, bool windowed)
 {
-    return clv_graph_rope(g->graph, x, g->pos, g->freqs, g->hp->rope_mode,
-                          g->hp->head_dim, 1);
+    const llm_hparams *hp = g->hp;
+    const bool local = windowed && g->weights->rope[LLM_ROPE_LOCAL];
+    const float factor =
+        hp->rope_attn_factor && !local ? hp->rope_attn_factor : 1;
+    return clv_graph_rope(g->graph, x, g->pos,
+                          g->rope[local ? LLM_ROPE_LOCAL : LLM_ROPE_MAIN],
+                          hp->rope_mode, hp->head_dim, factor);
+}
+
+/* q or k: projected, normalised head by head, rotated. */
+static clv_value project(llm_graph *g, clv_value x, const llm_linear *w,
+                         const llm_linear *norm, bool windowed)
+{
+    clv_value y = llm_linear_of(g, x, w);
+    if (norm->weight)
+        y = clv_graph_head_norm(g->graph, y, use(g, norm->weight),
+                                g->hp->head_dim, g->hp->norm_eps);
+    return turn(g, y, windowed);
 }
 
 clv_value llm_attention(llm_graph *g, uint32_t layer, clv_value x)
 {
+    const llm_hparams *hp = g->hp;
     const llm_linear *w = g->weights->layers[layer];
-    clv_value q = llm_linear_of(g, x, &w[LLM_ATTN_Q]);
-    clv_value k = llm_linear_of(g, x, &w[LLM_ATTN_K]);
+    const bool windowed =
+        hp->sliding_window && !(hp->layers[layer] & LLM_LAYER_FULL);
+    const clv_value q =
+        project(g, x, &w[LLM_ATTN_Q], &w[LLM_ATTN_Q_NORM], windowed);
+    const clv_value k =
+        project(g, x, &w[LLM_ATTN_K], &w[LLM_ATTN_K_NORM], windowed);
     const clv_value v = llm_linear_of(g, x, &w[LLM_ATTN_V]);
-    q = rope(g, q);
-    k = rope(g, k);
     clv_graph_set_rows(g->graph, g->k[layer], k, g->pos);
     clv_graph_set_rows(g->graph, g->v[layer], v, g->pos);
     const clv_attention_params params = {
-        .head_dim = g->hp->head_dim,
-        .window = (int32_t)g->hp->sliding_window,
+        .head_dim = hp->head_dim,
+        .scale = hp->query_scalar ? 1 / sqrtf(hp->query_scalar) : 0,
+        .softcap = hp->attn_softcap,
+        .window = windowed ? (int32_t)hp->sliding_window : 0,
         .rows = g->rows,
     };
     return clv_graph_attention(g->graph, q, g->k[layer], g->v[layer], g->pos,
                                &params);
 }
 
-static clv_value all_neurons(llm_graph *g, const llm_linear *w, clv_value x,
-                             uint32_t act)
+/* ------------------------------------------------------------------------ */
+/* Feed-forward                                                             */
+
+static clv_value all_neurons(llm_graph *g, const llm_linear *w, clv_value x)
 {
     const clv_value gate = llm_linear_of(g, x, &w[LLM_FFN_GATE]);
     const clv_value up = llm_linear_of(g, x, &w[LLM_FFN_UP]);
-    const clv_value mid = clv_graph_glu(g->graph, gate, up, act);
+    const clv_value mid =
+        clv_graph_glu(g->graph, gate, up, g->hp->arch->activation);
     return llm_linear_of(g, mid, &w[LLM_FFN_DOWN]);
 }
 
-/* The experts with the largest scores, summed by their scores, which add up to
- * one. */
+/* The sum of the experts of those ids, times their scores. w: their gate, up
+ * and down. */
 static clv_value best_experts(llm_graph *g, const llm_linear *w, clv_value x,
-                              uint32_t act)
+                              clv_value ids, clv_value scores, bool normalised)
 {
     const clv_value none = CLV_NO_TENSOR;
-    const clv_value scores =
-        clv_graph_softmax(g->graph, llm_linear_of(g, x, &w[LLM_FFN_ROUTER]));
-    const clv_value ids =
-        clv_graph_top_k(g->graph, scores, g->hp->n_experts_used);
     const clv_value gate = clv_graph_matmul_experts(
-        g->graph, x, use(g, w[LLM_FFN_GATE].weight), ids, none, false);
+        g->graph, x, use(g, w[0].weight), ids, none, false);
     const clv_value up = clv_graph_matmul_experts(
-        g->graph, x, use(g, w[LLM_FFN_UP].weight), ids, none, false);
-    const clv_value mid = clv_graph_glu(g->graph, gate, up, act);
-    return clv_graph_matmul_experts(
-        g->graph, mid, use(g, w[LLM_FFN_DOWN].weight), ids, scores, true);
+        g->graph, x, use(g, w[1].weight), ids, none, false);
+    const clv_value mid =
+        clv_graph_glu(g->graph, gate, up, g->hp->arch->activation);
+    return clv_graph_matmul_experts(g->graph, mid, use(g, w[2].weight), ids,
+                                    scores, normalised);
 }
 
-clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x,
-                           uint32_t act)
+static clv_value routed_experts(llm_graph *g, const llm_linear *w, clv_value x)
+{
+    const llm_hparams *hp = g->hp;
+    const clv_value logits = llm_linear_of(g, x, &w[LLM_FFN_ROUTER]);
+    const clv_value scores =
+        hp->arch->sparse_mixer
+            ? clv_graph_sparse_mixer(g->graph, logits, hp->router_jitter)
+            : clv_graph_softmax(g->graph, logits);
+    const clv_value ids = clv_graph_top_k(
+        g->graph, hp->arch->sparse_mixer ? logits : scores, hp->n_experts_used);
+    return best_experts(g, &w[LLM_FFN_GATE], x, ids, scores,
+                        hp->experts_normalised);
+}
+
+/* The one expert that all tokens use, times a score of its own. */
+static clv_value shared_expert(llm_graph *g, const llm_linear *w, clv_value x)
+{
+    const clv_value score =
+        clv_graph_sigmoid(g->graph, llm_linear_of(g, x, &w[LLM_SHARED_ROUTER]));
+    const clv_value ids = clv_graph_top_k(g->graph, score, 1);
+    return best_experts(g, &w[LLM_SHARED_GATE], x, ids, score, false);
+}
+
+clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x)
 {
     const llm_linear *w = g->weights->layers[layer];
-    return w[LLM_FFN_ROUTER].weight ? best_experts(g, w, x, act)
-                                    : all_neurons(g, w, x, act);
+    if (!w[LLM_FFN_ROUTER].weight)
+        return all_neurons(g, w, x);
+    clv_value y = routed_experts(g, w, x);
+    if (w[LLM_SHARED_ROUTER].weight)
+        y = clv_graph_add(g->graph, y, shared_expert(g, w, x));
+    return y;
 }
 
-void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *x, clv_value *y)
+/* ------------------------------------------------------------------------ */
+/* Layers                                                                   */
+
+void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *const *values,
+                     uint32_t n)
 {
     if (layer + 1 < g->hp->n_layers || g->out_ids == CLV_NO_TENSOR)
         return;
-    *x = clv_graph_get_rows(g->graph, *x, g->out_ids);
-    *y = clv_graph_get_rows(g->graph, *y, g->out_ids);
+    for (uint32_t i = 0; i < n; i++)
+        *values[i] = clv_graph_get_rows(g->graph, *values[i], g->out_ids);
+}
+
+/* The residual and what a part of the layer gives. */
+static clv_value add(llm_graph *g, clv_value x, clv_value y,
+                     const llm_linear *norm)
+{
+    return clv_graph_add(g->graph, x, norm->weight ? llm_norm(g, y, norm) : y);
+}
+
+clv_value llm_layers(llm_graph *g, clv_value x)
+{
+    for (uint32_t i = 0; i < g->hp->n_layers; i++) {
+        const llm_linear *w = g->weights->layers[i];
+        clv_value y = llm_norm(g, x, &w[LLM_ATTN_NORM]);
+        y = llm_attention(g, i, y);
+        llm_select_rows(g, i, (clv_value *[]){&x, &y}, 2);
+        y = llm_linear_of(g, y, &w[LLM_ATTN_OUTPUT]);
+        x = add(g, x, y, &w[LLM_ATTN_POST_NORM]);
+        y = llm_norm(g, x, &w[LLM_FFN_NORM]);
+        y = llm_feed_forward(g, i, y);
+        x = add(g, x, y, &w[LLM_FFN_POST_NORM]);
+    }
+    return x;
 }
 
 clv_value llm_logits(llm_graph *g, clv_value x)
 {
-    const llm_weight *output = g->weights->model[LLM_OUTPUT].weight;
-    return clv_graph_matmul(g->graph, x, output ? use(g, output) : g->embd,
-                            CLV_NO_TENSOR);
+    const llm_linear *ends = g->weights->model, *output = &ends[LLM_OUTPUT];
+    const llm_weight *w =
+        output->weight ? output->weight : ends[LLM_TOKEN_EMBD].weight;
+    x = llm_norm(g, x, &ends[LLM_OUTPUT_NORM]);
+    x = clv_graph_matmul(g->graph, factor(g, x, w),
+                         output->weight ? use(g, w) : g->embd,
+                         use(g, output->bias));
+    return g->hp->final_softcap
+               ? clv_graph_softcap(g->graph, x, g->hp->final_softcap)
+               : x;
 }
 
-clv_value llm_pre_norm_model(llm_graph *g, uint32_t act)
+clv_value llm_plain_model(llm_graph *g)
 {
-    const llm_linear *ends = g->weights->model;
-    clv_value x = llm_embed(g);
-    for (uint32_t i = 0; i < g->hp->n_layers; i++) {
-        const llm_linear *w = g->weights->layers[i];
-        clv_value y = llm_rms_norm(g, x, &w[LLM_ATTN_NORM]);
-        y = llm_attention(g, i, y);
-        llm_select_rows(g, i, &x, &y);
-        y = llm_linear_of(g, y, &w[LLM_ATTN_OUTPUT]);
-        x = clv_graph_add(g->graph, x, y);
-        y = llm_rms_norm(g, x, &w[LLM_FFN_NORM]);
-        y = llm_feed_forward(g, i, y, act);
-        x = clv_graph_add(g->graph, x, y);
-    }
-    x = llm_rms_norm(g, x, &ends[LLM_OUTPUT_NORM]);
-    return llm_logits(g, x);
+    return llm_logits(g, llm_layers(g, llm_embed(g)));
 }

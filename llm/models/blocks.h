@@ -5,22 +5,27 @@
 
 /* x * weight + bias. */
 clv_value llm_linear_of(llm_graph *g, clv_value x, const llm_linear *w);
-clv_value llm_rms_norm(llm_graph *g, clv_value x, const llm_linear *w);
+/* The architecture's kind of norm. */
+clv_value llm_norm(llm_graph *g, clv_value x, const llm_linear *w);
 
 /* The embeddings of the input ids: how every graph begins. */
 clv_value llm_embed(llm_graph *g);
-/* Attention of a layer, up to its output matrix. x: its normalised input. */
+/* Attention of a layer, up to its output matrix. x: its normalised input. q and
+ * k are normalised head by head where the layer has weights for that. */
 clv_value llm_attention(llm_graph *g, uint32_t layer, clv_value x);
-/* The feed-forward part of a layer, by its experts where it has some. act:
- * clv_act. */
-clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x,
-                           uint32_t act);
-/* After the last attention rows no longer mix: leaves those in *x and *y whose
+/* The feed-forward part of a layer: gate, up and down, by experts where the
+ * layer has some. */
+clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x);
+/* After the last attention rows no longer mix: leaves those in n values whose
  * logits are wanted. In other layers it does nothing. */
-void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *x, clv_value *y);
-/* x: normalised. */
-clv_value llm_logits(llm_graph *g, clv_value x);
+void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *const *values,
+                     uint32_t n);
 
-/* The whole graph of models whose layers are attention and feed-forward one
- * after the other, each with an RMS norm in front and a residual around it. */
-clv_value llm_pre_norm_model(llm_graph *g, uint32_t act);
+/* All layers of models in which attention and feed-forward follow one another,
+ * each with a norm in front and a residual around it, and a norm of its result
+ * where the layer has weights for one. */
+clv_value llm_layers(llm_graph *g, clv_value x);
+/* The output norm and the logits. */
+clv_value llm_logits(llm_graph *g, clv_value x);
+/* llm_embed(), llm_layers() and llm_logits(). */
+clv_value llm_plain_model(llm_graph *g);

@@ -14,7 +14,7 @@ static uint32_t absent_kv_heads(const llm_hparams *h)
 
 static uint32_t absent_head_dim(const llm_hparams *h)
 {
-    return h->n_heads ? h->n_embd / h->n_heads : 0;
+    return h->head_dim ? h->head_dim : h->n_heads ? h->n_embd / h->n_heads : 0;
 }
 
 static uint32_t head_dim(const llm_hparams *h)
@@ -51,7 +51,7 @@ static const llm_setting shared[] = {
     {"attention.sliding_window", "sliding_window", FIELD(sliding_window),
      LLM_SETTING_WINDOW | LLM_SETTING_NULL_0,
      0, LLM_MAX_CTX, "the sliding window", NULL},
-    {"expert_count", "num_local_experts", FIELD(n_experts),
+    {"expert_count", "num_local_experts|num_experts", FIELD(n_experts),
      LLM_SETTING_EXPERTS, 0, LLM_MAX_EXPERTS, "the number of experts", NULL},
     {"expert_used_count", "num_experts_per_tok", FIELD(n_experts_used),
      LLM_SETTING_EXPERTS, 0, LLM_MAX_EXPERTS,
@@ -93,6 +93,21 @@ void llm_hparams_start(llm_hparams *h, const llm_arch *arch)
     h->bos = h->eos = -1;
 }
 
+/* Layers of experts are the last ones of groups of sparse_step. */
+void llm_hparams_derive(llm_hparams *h)
+{
+    for (uint32_t i = 0; i < h->n_layers && i < LLM_MAX_LAYERS; i++) {
+        if (h->window_period && (i + 1) % h->window_period == 0)
+            h->layers[i] |= LLM_LAYER_FULL;
+        if (h->sparse_step && (i + 1) % h->sparse_step)
+            h->layers[i] |= LLM_LAYER_DENSE;
+    }
+    if (h->rope_share > 0)
+        h->rope_dim = (uint32_t)((double)h->head_dim * (double)h->rope_share);
+    if (h->arch->derive)
+        h->arch->derive(h);
+}
+
 /* ------------------------------------------------------------------------ */
 
 static clv_status check_range(const char *where, const char *what,
@@ -119,6 +134,18 @@ clv_status llm_hparams_check(const llm_hparams *h, const char *where)
                         h->n_experts_used, h->n_experts > 0, h->n_experts));
     CLV_TRY(check_range(where, "the number of rotated channels", h->rope_dim, 2,
                         h->head_dim));
+    if (h->arch->sparse_mixer && h->n_experts && h->n_experts_used != 2)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s: %" PRIu32 " experts for a token by SparseMixer; "
+                         "supported: 2",
+                         where, h->n_experts_used);
+    if (!(h->query_scalar >= 0) || !(h->attn_softcap >= 0) ||
+        !(h->final_softcap >= 0) || !(h->router_jitter >= 0))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: a soft cap, the scale of attention or the "
+                         "router's jitter is negative; convert the model "
+                         "again",
+                         where);
     if (h->value_dim != h->head_dim)
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: keys of %" PRIu32 " channels with values of "

@@ -153,13 +153,15 @@ static int try_line(line_search *t, float inverse, float offset)
     round_all(t->a, t->levels, inverse, offset, v);
     const sums s = sums_of(t->a, v);
     const double det = t->w * s.vv - s.v * s.v;
-    if (s.vv <= 0 || det <= 0)
+    if (s.vv <= 0)
         return 0;
-    double scale = (t->w * s.xv - t->x * s.v) / det;
-    double at = (s.vv * t->x - s.v * s.xv) / det;
-    if (at > 0 && !t->above) {
-        at = 0;
-        scale = s.xv / s.vv;
+    double scale = s.xv / s.vv, at = 0;
+    if (det > 1e-9 * t->w * s.vv) { /* else all are on one level */
+        at = (s.vv * t->x - s.v * s.xv) / det;
+        if (at > 0 && !t->above)
+            at = 0;
+        else
+            scale = (t->w * s.xv - t->x * s.v) / det;
     }
     const double error = scale * (scale * s.vv + 2 * at * s.v - 2 * s.xv) +
                          at * (at * t->w - 2 * t->x);

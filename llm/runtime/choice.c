@@ -35,7 +35,7 @@ static clv_status ask_lengths(llm_runners *r, const clv_graph *graph)
 
 static clv_status find_lengths(llm_runners *r, const llm_request *q)
 {
-    const llm_shape shape = {q->n, true, q->all_logits};
+    const llm_shape shape = {q->n, true, q->all_logits, false};
     llm_runner *runner;
     if (r->lengths || !r->fixed)
         return CLV_OK;
@@ -137,7 +137,7 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
     const uint32_t n = q->n == 1 ? 1 : r->n_batch;
-    return (llm_shape){n, n == 1, q->all_logits};
+    return (llm_shape){n, n == 1, q->all_logits, false};
 }
 
 static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
@@ -175,7 +175,7 @@ clv_status llm_choice_shapes(llm_runners *r, const llm_request *q,
     CLV_TRY(find_lengths(r, q));
     *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->n_free, tried);
     for (uint32_t i = 0; i < *n; i++)
-        shapes[i] = (llm_shape){tried[i], true, q->all_logits};
+        shapes[i] = (llm_shape){tried[i], true, q->all_logits, false};
     return CLV_OK;
 }
 

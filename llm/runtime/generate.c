@@ -1,7 +1,11 @@
 #include "session.h"
 
+#include "../base/str.h"
 #include "../base/utf8.h"
 #include "../sampling/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* A generation in progress. */
 typedef struct generation {
@@ -12,6 +16,7 @@ typedef struct generation {
     llm_utf8 utf8;
     clv_generate_stats stats;
     const float *logits;
+    uint32_t n_prefix; /* tokens in the cache behind the prompt */
 } generation;
 
 /* Runs the prompt in batches. On failure none of it stays in the cache. */
@@ -44,6 +49,7 @@ static clv_status run_prompt(generation *g)
         clv_session_truncate(g->session, position);
         return status;
     }
+    g->n_prefix = clv_session_position(g->session);
     clv_sampler_restart(g->sampler);
     clv_sampler_prime(g->sampler, p->prompt, p->n_prompt);
     return CLV_OK;
@@ -79,6 +85,43 @@ static clv_status report_end(generation *g)
     return CLV_OK;
 }
 
+/* Forgets the earlier half of what is not kept. Cached keys are rotated by
+ * their positions and values depend on what was before them, so the rest is
+ * evaluated again: that is right for every architecture. */
+static clv_status shift(generation *g, bool *shifted)
+{
+    const uint32_t n = clv_session_position(g->session);
+    const uint32_t most = g->params->n_keep;
+    const uint32_t keep = most < g->n_prefix ? most : g->n_prefix;
+    const uint32_t gone = (n - keep) / 2, left = n - keep - gone;
+    *shifted = gone > 0;
+    if (!gone)
+        return CLV_OK;
+    int32_t *ids = malloc(left * sizeof *ids);
+    if (!ids)
+        return llm_no_memory("tokens");
+    memcpy(ids, llm_session_ids(g->session) + keep + gone, left * sizeof *ids);
+    clv_status status = clv_session_truncate(g->session, keep);
+    if (!status)
+        status = clv_session_eval(g->session, ids, left, CLV_LOGITS_NONE, NULL);
+    free(ids);
+    return status;
+}
+
+/* Evaluates the latest token; *full if it does not fit the context. */
+static clv_status go_on(generation *g, int32_t id, bool *full)
+{
+    *full = clv_session_position(g->session) == clv_session_n_ctx(g->session);
+    if (*full && g->params->shift) {
+        bool shifted;
+        CLV_TRY(shift(g, &shifted));
+        *full = !shifted;
+    }
+    return *full ? CLV_OK
+                 : clv_session_eval(g->session, &id, 1, CLV_LOGITS_LAST,
+                                    &g->logits);
+}
+
 /* Samples until there is a reason to stop. A token enters the cache when the
  * next one is computed, so the last one never does. */
 static clv_status run_tokens(generation *g)
@@ -88,13 +131,12 @@ static clv_status run_tokens(generation *g)
     int32_t id = -1;
     while (p->n_predict < 0 || stats->n_generated < (uint32_t)p->n_predict) {
         if (id >= 0) {
-            if (clv_session_position(g->session) ==
-                clv_session_n_ctx(g->session)) {
+            bool full;
+            CLV_TRY(go_on(g, id, &full));
+            if (full) {
                 stats->stop = CLV_STOP_CONTEXT;
                 return CLV_OK;
             }
-            CLV_TRY(clv_session_eval(g->session, &id, 1, CLV_LOGITS_LAST,
-                                     &g->logits));
         }
         CLV_TRY(clv_sampler_sample(g->sampler, g->logits, &id));
         clv_sampler_accept(g->sampler, id);

@@ -2,6 +2,7 @@
 
 #include "../base/str.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,60 @@ static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
         clv_dtype_size(dtype, elements, &bytes))
         return false;
     return !__builtin_mul_overflow(bytes, 2 * (uint64_t)hp->n_layers, size);
+}
+
+/* Of the host, without swapping; UINT64_MAX: unknown. */
+static uint64_t available_memory(void)
+{
+    char line[128];
+    unsigned long long kib;
+    uint64_t bytes = UINT64_MAX;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && bytes == UINT64_MAX && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+            bytes = (uint64_t)kib * 1024;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/* Whether work is done, and memory used, at all. */
+static bool is_simulated(const clv_context *ctx)
+{
+    clv_moment now;
+    const uint32_t n = clv_context_device_count(ctx);
+    for (uint32_t i = 0; i < n; i++)
+        if (clv_device_now(clv_context_device(ctx, i), &now) || !now.is_virtual)
+            return false;
+    return n > 0;
+}
+
+clv_status llm_kv_cache_fits(uint64_t size, uint32_t n_ctx, uint64_t available)
+{
+    if (size <= available)
+        return CLV_OK;
+    const uint64_t each = size / n_ctx ? size / n_ctx : 1;
+    uint64_t fit = available / each;
+    fit -= fit > 256 ? fit % 256 : 0;
+    return clv_error(CLV_ERR_LIMIT,
+                     "KV cache of %u positions takes %.1f MiB, %.1f MiB of "
+                     "memory are free; %llu positions would fit (n_ctx), about "
+                     "twice as many of type q8_0 as of f16",
+                     n_ctx, (double)size / (1 << 20),
+                     (double)available / (1 << 20), (unsigned long long)fit);
+}
+
+/* Says what is taken before it is: loudly if it is much. */
+static clv_status announce(const llm_kv_cache *cache, clv_context *ctx)
+{
+    const uint64_t available = available_memory();
+    const bool simulated = is_simulated(ctx);
+    const bool much = !simulated && cache->size > available / 2;
+    clv_log(ctx, much ? CLV_LOG_WARN : CLV_LOG_INFO,
+            "KV cache of %u positions in %s: %.1f MiB", cache->n_ctx,
+            clv_dtype_name(cache->dtype), (double)cache->size / (1 << 20));
+    return simulated ? CLV_OK
+                     : llm_kv_cache_fits(cache->size, cache->n_ctx, available);
 }
 
 static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
@@ -47,6 +102,7 @@ clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                          "a KV cache of %u positions is too large to address; "
                          "use a smaller context (n_ctx)",
                          n_ctx);
+    CLV_TRY(announce(cache, ctx));
     clv_status status = make_tensors(cache, ctx, hp);
     if (status) {
         clv_error_prefix(status,

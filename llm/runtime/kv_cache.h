@@ -17,6 +17,9 @@ typedef struct llm_kv_cache {
 clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                              const llm_hparams *hp, uint32_t n_ctx,
                              uint32_t dtype);
+/* CLV_ERR_LIMIT, with the number of positions that would fit, if size bytes for
+ * n_ctx positions are more than are available. */
+clv_status llm_kv_cache_fits(uint64_t size, uint32_t n_ctx, uint64_t available);
 /* Moves tensors that a lost device may still write to new memory, with the rows
  * of the first n positions. No runner may use the cache. */
 clv_status llm_kv_cache_rescue(llm_kv_cache *cache, clv_context *ctx,

@@ -1,5 +1,6 @@
 #include "runner.h"
 
+#include "../base/array.h"
 #include "../base/str.h"
 
 #include <stdio.h>
@@ -17,6 +18,19 @@ static void add_states(llm_runner *r, const llm_kv_cache *cache)
         r->io.v[i] = clv_graph_state(r->graph, name, cache->dtype, 2,
                                      clv_tensor_dims(cache->v[i]));
     }
+}
+
+static void observe(void *ctx, clv_value x, const llm_weight *w)
+{
+    llm_runner *r = ctx;
+    const llm_observed o = {x, w};
+    bool known = false;
+    for (uint64_t i = 0; i < r->observed.n; i++)
+        known |= r->observed.items[i].x == x;
+    if (!known)
+        clv_graph_output(r->graph, x, w->name);
+    if (LLM_ARRAY_ADD(&r->observed, o))
+        r->observed.failed = true;
 }
 
 static clv_status build(llm_runner *r, const llm_kv_cache *cache)
@@ -42,8 +56,19 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         const clv_dim one = clv_dim_fixed(1);
         io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
     }
+    const clv_dim pairs = clv_dim_fixed(io->hp->rope_dim / 2);
+    io->rope_main =
+        io->weights->rope[LLM_ROPE_FAR]
+            ? clv_graph_input(g, "rope_freqs", CLV_DTYPE_F32, 1, &pairs)
+            : CLV_NO_TENSOR;
     add_states(r, cache);
+    if (r->shape.observed) {
+        io->observe = observe;
+        io->observe_ctx = r;
+    }
     r->logits = io->hp->arch->build(io);
+    if (r->observed.failed)
+        return llm_no_memory("a graph");
     clv_graph_output(g, r->logits, "logits");
     return clv_graph_check(g);
 }
@@ -85,6 +110,7 @@ void llm_runner_destroy(llm_runner *runner)
     clv_plan_destroy(runner->plan);
     clv_graph_destroy(runner->graph);
     pthread_mutex_unlock(&runner->model->lock);
+    free(runner->observed.items);
     free(runner->io.k);
     free(runner->io.v);
     free(runner);
@@ -182,13 +208,22 @@ clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
 /* ------------------------------------------------------------------------ */
 /* Runs                                                                     */
 
-static int32_t *input(const llm_runner *r, clv_value value)
+static void *input(const llm_runner *r, clv_value value)
 {
     return clv_tensor_data(clv_exec_tensor(r->exec, value));
 }
 
+static void set_rope(const llm_runner *r, bool far)
+{
+    const llm_weight *w =
+        r->io.weights->rope[far ? LLM_ROPE_FAR : LLM_ROPE_MAIN];
+    if (r->io.rope_main != CLV_NO_TENSOR)
+        memcpy(input(r, r->io.rope_main), clv_tensor_data(w->tensor),
+               clv_tensor_size(w->tensor));
+}
+
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position)
+                          uint32_t position, bool far)
 {
     const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
     int32_t *all = input(runner, runner->io.ids);
@@ -200,7 +235,8 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
         pos[i] = (int32_t)(position + i);
     }
     if (runner->io.out_ids != CLV_NO_TENSOR)
-        *input(runner, runner->io.out_ids) = (int32_t)(n - 1);
+        *(int32_t *)input(runner, runner->io.out_ids) = (int32_t)(n - 1);
+    set_rope(runner, far);
 
     runner->n_symbols = 0;
     if (!runner->shape.fixed)
@@ -215,4 +251,14 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
 const float *llm_runner_logits(const llm_runner *runner)
 {
     return clv_tensor_data(clv_exec_tensor(runner->exec, runner->logits));
+}
+
+const float *llm_runner_value(const llm_runner *runner, clv_value value,
+                              uint64_t *n)
+{
+    const clv_tensor *t = clv_exec_tensor(runner->exec, value);
+    *n = 1;
+    for (uint32_t i = 0; i < clv_tensor_rank(t); i++)
+        *n *= (uint64_t)clv_tensor_dims(t)[i];
+    return clv_tensor_data(clv_exec_tensor(runner->exec, value));
 }

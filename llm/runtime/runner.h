@@ -17,7 +17,14 @@ typedef struct llm_shape {
     uint32_t n_tokens;
     bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
     bool all_logits; /* of every token, not of the last one only */
+    bool observed;   /* what weights are multiplied with can be read */
 } llm_shape;
+
+/* A product of the graph. */
+typedef struct llm_observed {
+    clv_value x;
+    const llm_weight *w;
+} llm_observed;
 
 typedef struct llm_runner {
     clv_model *model;
@@ -27,6 +34,11 @@ typedef struct llm_runner {
     clv_exec *exec;
     llm_graph io; /* values of the graph */
     clv_value logits;
+    struct {
+        llm_observed *items;
+        uint64_t n, capacity;
+        bool failed;     /* memory ran out */
+    } observed;          /* with shape.observed */
     clv_learned learned; /* from the latest run */
     int64_t symbols[2];  /* of the latest run */
     uint32_t n_symbols;
@@ -58,9 +70,13 @@ double llm_runner_predicted(const llm_runner *runner);
 clv_status llm_runner_compile(llm_runner *runner, const llm_kv_cache *cache);
 
 /* Runs n ids (1..n_tokens) at positions from position on. The positions of all
- * rows, padding included, must fit the cache. */
+ * rows, padding included, must fit the cache. far: with the frequencies of
+ * LLM_ROPE_FAR. */
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position);
+                          uint32_t position, bool far);
 /* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
  * n_vocab]. */
 const float *llm_runner_logits(const llm_runner *runner);
+/* The elements of an observed value in the latest run. */
+const float *llm_runner_value(const llm_runner *runner, clv_value value,
+                              uint64_t *n);

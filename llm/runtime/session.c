@@ -2,6 +2,7 @@
 
 #include "../base/str.h"
 #include "profile.h"
+#include "../models/rope.h"
 #include "runners.h"
 
 #include <stdatomic.h>
@@ -23,7 +24,9 @@ struct clv_session {
     uint32_t position;
     int32_t *ids; /* [position]: the tokens in the cache */
     uint32_t ids_capacity;
-    bool stale; /* the cache was lost: its rows must be computed again */
+    bool stale; /* the cache's rows must be computed again: it was lost, or
+                   the frequencies are others */
+    bool far;   /* with frequencies for long contexts */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
     float *rows; /* logits of several batches, grown when asked for */
@@ -35,6 +38,22 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "signal handlers cancel");
 
 /* ------------------------------------------------------------------------ */
 /* Creation                                                                 */
+
+static clv_status check_kv_dtype(const llm_hparams *hp, uint32_t dtype)
+{
+    const char *name = clv_dtype_name(dtype);
+    if (dtype && dtype != CLV_DTYPE_F16 && dtype != CLV_DTYPE_F32 &&
+        dtype != CLV_DTYPE_Q8_0)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "KV cache of type %s; it can be f16, f32 or q8_0",
+                         name ? name : "unknown");
+    if (dtype == CLV_DTYPE_Q8_0 && hp->head_dim % 32)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "KV cache of type q8_0: heads of %u channels are not "
+                         "whole blocks of 32; use f16",
+                         hp->head_dim);
+    return CLV_OK;
+}
 
 static clv_status set_params(clv_session *s, const clv_session_params *p)
 {
@@ -54,13 +73,7 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
     s->n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH;
     if (s->n_batch > s->n_ctx)
         s->n_batch = s->n_ctx;
-    if (p->kv_dtype && p->kv_dtype != CLV_DTYPE_F16 &&
-        p->kv_dtype != CLV_DTYPE_F32) {
-        const char *name = clv_dtype_name(p->kv_dtype);
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "KV cache of type %s; it can be f16 or f32",
-                         name ? name : "unknown");
-    }
+    CLV_TRY(check_kv_dtype(s->model->hp, p->kv_dtype));
     if (!p->devices != !p->n_devices)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_create: devices and n_devices disagree");
@@ -251,6 +264,11 @@ uint32_t llm_session_n_batch(const clv_session *session)
     return session->n_batch;
 }
 
+const int32_t *llm_session_ids(const clv_session *session)
+{
+    return session->ids;
+}
+
 void llm_session_forget_cancel(clv_session *session)
 {
     atomic_store(&session->cancelled, false);
@@ -329,8 +347,8 @@ static clv_status replay(clv_session *s)
         llm_runner *runner;
         status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
         if (!status)
-            status =
-                llm_runner_run(runner, s->ids + s->position, n, s->position);
+            status = llm_runner_run(runner, s->ids + s->position, n,
+                                    s->position, s->far);
         s->position += n;
     }
     s->position = end;
@@ -346,7 +364,7 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
     if (s->stale && ids)
         CLV_TRY(replay(s));
     CLV_TRY(get_runner(s, n, which, !ids, runner));
-    return ids ? llm_runner_run(*runner, ids, n, s->position) : CLV_OK;
+    return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
 }
 
 /* Runs a batch, or prepares for one where ids is NULL. If a device fails, that
@@ -462,6 +480,17 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
     return CLV_OK;
 }
 
+/* Where the length of the context decides the rotary frequencies, the cache is
+ * computed again when they change. */
+static clv_status choose_rope(clv_session *s, uint32_t n)
+{
+    bool far;
+    CLV_TRY(llm_rope_reach(s->model->hp, s->position + n, &far));
+    s->stale |= far != s->far && s->position > 0;
+    s->far = far;
+    return CLV_OK;
+}
+
 clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                             uint32_t n, uint32_t which, const float **logits)
 {
@@ -474,6 +503,8 @@ clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                          "clv_session_eval: logits %u asked for, to %s", which,
                          logits ? "a pointer" : "NULL");
     clv_status status = llm_session_check(s, ids, n);
+    if (!status)
+        status = choose_rope(s, n);
     if (status)
         return status;
     const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;

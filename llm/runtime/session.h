@@ -5,6 +5,8 @@
 
 clv_model *llm_session_model(const clv_session *session);
 uint32_t llm_session_n_batch(const clv_session *session);
+/* [position]: the tokens in the cache, until it changes. */
+const int32_t *llm_session_ids(const clv_session *session);
 /* Removes a cancellation that came after the run it was meant for. */
 void llm_session_forget_cancel(clv_session *session);
 /* CLV_ERR_LIMIT if n more tokens do not fit the context; CLV_ERR_INVALID if an

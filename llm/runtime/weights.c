@@ -76,6 +76,7 @@ static clv_status wrap_weight(const loader *l, const llm_source_tensor *t,
     CLV_TRY(wrap(l, t, &w->tensor));
     if (!t->quant)
         return CLV_OK;
+    w->input_scale = t->input_scale;
     const bool grouped = t->quant == CLV_QUANT_PER_GROUP;
     const int64_t rows = t->dims[0], n = (int64_t)t->n_scales;
     const llm_source_tensor scales = {
@@ -99,16 +100,95 @@ static clv_status convert(const loader *l, const llm_source_tensor *t,
                             count(t));
 }
 
-/* *out stays NULL for a tensor that may be absent and is. */
+/* Adds a weight of this tensor. */
+static clv_status add(const loader *l, const char *name,
+                      const llm_source_tensor *t, const llm_weight **out)
+{
+    llm_weight *w = NULL;
+    CLV_TRY(append(l->list, name, &w));
+    clv_status status = t->rank == 1 && t->dtype != CLV_DTYPE_F32
+                            ? convert(l, t, w)
+                            : wrap_weight(l, t, w);
+    *out = w;
+    return status ? clv_error_prefix(status, "tensor '%s'", name) : CLV_OK;
+}
+
+/* Rows of a tensor, as a tensor: those of one role of several. */
+static llm_source_tensor rows_of(const llm_source_tensor *t, int64_t first,
+                                 int64_t n)
+{
+    const uint64_t row = t->size / (uint64_t)t->dims[0];
+    llm_source_tensor part = *t;
+    part.dims[0] = n;
+    part.data = (const uint8_t *)t->data + row * (uint64_t)first;
+    part.size = row * (uint64_t)n;
+    if (t->n_scales > 1) {
+        part.scales = (const float *)t->scales + first;
+        part.n_scales = (uint64_t)n;
+    }
+    return part;
+}
+
+/* The roles whose rows a tensor of a file holds one after the other. Returns
+ * how many. */
+static uint32_t parts_of(const llm_hparams *h, uint8_t role, uint8_t roles[3],
+                         int64_t rows[3])
+{
+    const int64_t q = (int64_t)h->n_heads * h->head_dim;
+    const int64_t kv = (int64_t)h->n_kv_heads * h->head_dim;
+    if (role == LLM_ATTN_QKV) {
+        memcpy(roles, (uint8_t[]){LLM_ATTN_Q, LLM_ATTN_K, LLM_ATTN_V}, 3);
+        memcpy(rows, (int64_t[]){q, kv, kv}, 3 * sizeof *rows);
+        return 3;
+    }
+    if (role == LLM_FFN_GATE_UP) {
+        memcpy(roles, (uint8_t[]){LLM_FFN_GATE, LLM_FFN_UP}, 2);
+        memcpy(rows, (int64_t[]){h->n_ff, h->n_ff}, 2 * sizeof *rows);
+        return 2;
+    }
+    roles[0] = role;
+    return 1;
+}
+
+/* Adds a tensor to the roles that it has. Graphs see one expert as several. */
+static clv_status add_roles(const loader *l, const llm_tensor *expected,
+                            llm_source_tensor t, llm_linear *to)
+{
+    uint8_t roles[3];
+    int64_t rows[3], at = 0;
+    const uint32_t n =
+        parts_of(&l->source->hparams, expected->row->role, roles, rows);
+    if (expected->row->flags & LLM_ONE) {
+        memmove(t.dims + 1, t.dims, t.rank * sizeof *t.dims);
+        t.dims[0] = 1;
+        t.rank++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const llm_source_tensor part = n > 1 ? rows_of(&t, at, rows[i]) : t;
+        llm_linear *role = &to[roles[i]];
+        char name[LLM_TENSOR_NAME];
+        snprintf(name, sizeof name, n > 1 ? "%.*s.%u" : "%.*s",
+                 (int)sizeof name - 8, expected->gguf, i);
+        CLV_TRY(
+            add(l, name, &part, expected->bias ? &role->bias : &role->weight));
+        at += n > 1 ? rows[i] : 0;
+    }
+    return CLV_OK;
+}
+
+/* to: the roles of the model or of a layer. */
 static clv_status load(const loader *l, const llm_tensor *expected,
-                       const llm_weight **out)
+                       llm_linear *to)
 {
     const char *name = expected->gguf;
+    const llm_linear *role = &to[expected->row->role];
     llm_source_tensor t;
-    llm_weight *w = NULL;
+    if (expected->bias ? role->bias : role->weight)
+        return CLV_OK; /* from a tensor of several roles */
     clv_status status = find(l, name, expected->rank, expected->dims, &t);
     if (status == CLV_ERR_NOT_FOUND) {
-        if (expected->optional || expected->row->flags & LLM_TIED)
+        if (expected->optional ||
+            (expected->row->flags & LLM_TIED && !expected->bias))
             return CLV_OK;
         return clv_error(CLV_ERR_FORMAT,
                          "tensor '%s' of shape %s is missing; the file is "
@@ -118,43 +198,56 @@ static clv_status load(const loader *l, const llm_tensor *expected,
     }
     if (status)
         return status;
-    CLV_TRY(append(l->list, name, &w));
-    status = t.rank == 1 && t.dtype != CLV_DTYPE_F32 ? convert(l, &t, w)
-                                                     : wrap_weight(l, &t, w);
-    if (status)
-        return clv_error_prefix(status, "tensor '%s'", name);
     l->list->n_params += count(&t);
     l->list->size += t.size + t.n_scales * sizeof(float);
     if (t.rank > 1)
         l->list->by_dtype[t.dtype] += count(&t);
+    return add_roles(l, expected, t, to);
+}
+
+/* Frequencies by the settings, and by the divisors of that name if the source
+ * has them. */
+static clv_status add_rope(const loader *l, const char *name,
+                           const llm_hparams *hp, const char *divisors,
+                           const llm_weight **out)
+{
+    const int64_t n = hp->rope_dim / 2;
+    llm_source_tensor t;
+    llm_weight *w = NULL;
+    float *values = NULL;
+    CLV_TRY(append(l->list, name, &w));
+    CLV_TRY(clv_tensor_create(l->ctx, CLV_DTYPE_F32, 1, &n, &w->tensor));
     *out = w;
-    return CLV_OK;
+    clv_status status =
+        divisors ? find(l, divisors, 1, &n, &t) : CLV_ERR_NOT_FOUND;
+    if (!status && !(values = malloc((size_t)n * sizeof *values)))
+        return llm_no_memory("rope frequencies");
+    if (!status)
+        status = clv_dtype_to_f32(t.dtype, t.data, values, (uint64_t)n);
+    if (!status || status == CLV_ERR_NOT_FOUND)
+        status = llm_rope_frequencies(hp, values, clv_tensor_data(w->tensor));
+    free(values);
+    return status;
 }
 
 static clv_status load_rope(const loader *l, const llm_weight **out)
 {
     const llm_hparams *hp = &l->source->hparams;
-    const int64_t n = hp->rope_dim / 2;
-    llm_source_tensor t;
-    llm_weight *w = NULL;
+    const bool by_length = hp->rope_scaling == LLM_ROPE_LONG;
+    llm_hparams local = *hp;
     CLV_TRY(llm_rope_check(hp));
-    CLV_TRY(append(l->list, "rope_freqs", &w));
-    CLV_TRY(clv_tensor_create(l->ctx, CLV_DTYPE_F32, 1, &n, &w->tensor));
-    *out = w;
-    float *freqs = clv_tensor_data(w->tensor);
-    clv_status status = find(l, "rope_freqs.weight", 1, &n, &t);
-    if (status == CLV_ERR_NOT_FOUND)
-        return llm_rope_frequencies(hp, NULL, freqs);
-    if (status)
-        return status;
-    float *divisors = malloc((size_t)n * sizeof *divisors);
-    if (!divisors)
-        return llm_no_memory("rope frequencies");
-    status = clv_dtype_to_f32(t.dtype, t.data, divisors, (uint64_t)n);
-    if (!status)
-        status = llm_rope_frequencies(hp, divisors, freqs);
-    free(divisors);
-    return status;
+    CLV_TRY(
+        add_rope(l, "rope_freqs", hp,
+                 by_length ? "rope_factors_short.weight" : "rope_freqs.weight",
+                 &out[LLM_ROPE_MAIN]));
+    if (by_length)
+        CLV_TRY(add_rope(l, "rope_freqs_far", hp, "rope_factors_long.weight",
+                         &out[LLM_ROPE_FAR]));
+    local.rope_base = hp->rope_local_base;
+    local.rope_scaling = LLM_ROPE_NONE;
+    return hp->rope_local_base ? add_rope(l, "rope_freqs_local", &local, NULL,
+                                          &out[LLM_ROPE_LOCAL])
+                               : CLV_OK;
 }
 
 clv_status llm_weights_load(clv_context *ctx, llm_source *source,
@@ -166,13 +259,12 @@ clv_status llm_weights_load(clv_context *ctx, llm_source *source,
     if (!weights->layers)
         return llm_no_memory("layers");
     for (llm_tensor t = {0}; llm_tensor_next(hp, &t);) {
-        const uint8_t role = t.row->role;
-        llm_linear *to = role < LLM_LAYER_ROLES
-                             ? &weights->model[role]
-                             : &weights->layers[t.layer][role];
-        CLV_TRY(load(&l, &t, t.bias ? &to->bias : &to->weight));
+        llm_linear *to = t.row->role < LLM_LAYER_ROLES
+                             ? weights->model
+                             : weights->layers[t.layer];
+        CLV_TRY(load(&l, &t, to));
     }
-    return load_rope(&l, &weights->rope_freqs);
+    return load_rope(&l, weights->rope);
 }
 
 void llm_weights_finish(llm_weights *weights, llm_weight_list *list)

@@ -90,8 +90,26 @@ double llm_candidates_entropy(const llm_candidates *c)
     return log(total) - sum / total;
 }
 
+/* Takes the best of a heap, and puts it behind it. */
+static llm_candidate take_best(llm_candidate *heap, uint32_t *n)
+{
+    const llm_candidate best = heap[0];
+    heap[0] = heap[--*n];
+    heap[*n] = best;
+    sift_down(heap, *n, 0, true);
+    return best;
+}
+
+void llm_candidates_order(llm_candidates *c, uint32_t n)
+{
+    uint32_t left = c->n;
+    make_heap(c->items, left, true);
+    while (n-- && left)
+        take_best(c->items, &left);
+}
+
 /* They are taken from a heap one by one and gather at the end of the array,
- * best last, from where they move to the front. */
+ * from where they move to the front. */
 void llm_candidates_reach(llm_candidates *c, double p)
 {
     llm_candidate *heap = c->items;
@@ -101,11 +119,7 @@ void llm_candidates_reach(llm_candidates *c, double p)
     uint32_t left = c->n;
     make_heap(heap, left, true);
     do {
-        const llm_candidate best = heap[0];
-        heap[0] = heap[--left];
-        heap[left] = best;
-        sift_down(heap, left, 0, true);
-        sum += exp((double)best.logit - max);
+        sum += exp((double)take_best(heap, &left).logit - max);
     } while (left && sum < wanted);
 
     for (uint32_t i = left; i < c->n; i++)

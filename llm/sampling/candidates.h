@@ -20,8 +20,11 @@ float llm_candidates_max(const llm_candidates *c);
 llm_candidate llm_candidates_best(const llm_candidates *c);
 /* Keeps the k most likely ones, lower ids of equals. */
 void llm_candidates_keep(llm_candidates *c, uint32_t k);
-/* Keeps the fewest with the highest keys whose probabilities reach p. */
+/* Keeps the fewest with the highest keys whose probabilities reach p, the
+ * highest key last. */
 void llm_candidates_reach(llm_candidates *c, double p);
+/* Moves the n with the highest keys to the end, the highest last. */
+void llm_candidates_order(llm_candidates *c, uint32_t n);
 /* The sum of exp(logit - max), by which a probability is divided. */
 double llm_candidates_total(const llm_candidates *c, float max);
 /* -sum p log p, in nats. */

@@ -61,14 +61,14 @@ uint32_t llm_draw(llm_candidates *c, llm_random *rng)
 static uint32_t zipf_k(const llm_mirostat *m, llm_candidates *c,
                        uint32_t n_vocab)
 {
-    /* All of them, best first. */
     for (uint32_t i = 0; i < c->n; i++)
         c->items[i].key = c->items[i].logit;
-    llm_candidates_reach(c, 2);
+    llm_candidates_order(c, MIROSTAT_M);
     double ti_bi = 0, ti_ti = 0;
     for (uint32_t i = 0; i + 1 < MIROSTAT_M && i + 1 < c->n; i++) {
         const double t = log((double)(i + 2) / (i + 1));
-        ti_bi += t * ((double)c->items[i].logit - c->items[i + 1].logit);
+        const llm_candidate *best = &c->items[c->n - 1 - i];
+        ti_bi += t * ((double)best[0].logit - best[-1].logit);
         ti_ti += t * t;
     }
     const double s = ti_bi / ti_ti, epsilon = s - 1;

@@ -2,9 +2,11 @@
 
 #include "../files/gguf_kv.h"
 #include "../files/gguf_types.h"
+#include "../quantize/names.h"
 #include "../tokenizer/gguf.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,9 @@
 typedef struct gguf_source {
     llm_source base;
     llm_gguf *gguf;
-    bool *used; /* of its tensors */
+    bool *used;    /* of its tensors */
+    llm_str *int4; /* names of matrices that hold two numbers a byte */
+    uint64_t n_int4;
 } gguf_source;
 
 static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
@@ -22,6 +26,12 @@ static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
     if (!s->gguf)
         return CLV_OK;
     const llm_gguf_key key = llm_gguf_key_of(h->arch, s->gguf);
+    if (llm_gguf_has(g, key.text) && s->flags & LLM_SETTING_BOOL) {
+        bool truth = false;
+        CLV_TRY(llm_gguf_get_bool(g, key.text, &truth));
+        *(uint32_t *)field = truth;
+        return CLV_OK;
+    }
     if (llm_gguf_has(g, key.text) || s->flags & LLM_SETTING_GGUF)
         return s->flags & LLM_SETTING_FLOAT
                    ? llm_gguf_get_f32(g, key.text, field)
@@ -49,25 +59,95 @@ static clv_status load_vocab(const llm_gguf *g, llm_hparams *h)
     return CLV_OK;
 }
 
+static clv_status load_yarn(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key fast =
+        llm_gguf_key_of(h->arch, "rope.scaling.beta_fast");
+    const llm_gguf_key slow =
+        llm_gguf_key_of(h->arch, "rope.scaling.beta_slow");
+    h->rope_scaling = LLM_ROPE_YARN;
+    h->rope_beta_fast = 32;
+    h->rope_beta_slow = 1;
+    CLV_TRY(llm_gguf_opt(get_f32, g, fast.text, &h->rope_beta_fast));
+    return llm_gguf_opt(get_f32, g, slow.text, &h->rope_beta_slow);
+}
+
 static clv_status load_scaling(const llm_gguf *g, llm_hparams *h)
 {
     llm_str type = llm_str_of("linear");
     const llm_gguf_key old = llm_gguf_key_of(h->arch, "rope.scale_linear");
     const llm_gguf_key factor = llm_gguf_key_of(h->arch, "rope.scaling.factor");
     const llm_gguf_key kind = llm_gguf_key_of(h->arch, "rope.scaling.type");
+    const llm_gguf_key attn =
+        llm_gguf_key_of(h->arch, "rope.scaling.attn_factor");
+    const llm_gguf_key original =
+        llm_gguf_key_of(h->arch, "rope.scaling.original_context_length");
     h->rope_factor = 1;
+    h->rope_original_ctx = h->n_ctx_train;
     CLV_TRY(llm_gguf_opt(get_f32, g, old.text, &h->rope_factor));
     CLV_TRY(llm_gguf_opt(get_f32, g, factor.text, &h->rope_factor));
     CLV_TRY(llm_gguf_opt(get_str, g, kind.text, &type));
+    CLV_TRY(llm_gguf_opt(get_f32, g, attn.text, &h->rope_attn_factor));
+    CLV_TRY(llm_gguf_opt(get_u32, g, original.text, &h->rope_original_ctx));
+    if (llm_gguf_find(g, "rope_factors_long.weight")) {
+        h->rope_scaling = LLM_ROPE_LONG;
+        return CLV_OK;
+    }
     if (llm_str_equal(type, llm_str_of("none")))
         return CLV_OK;
+    if (llm_str_equal(type, llm_str_of("yarn"))) {
+        CLV_TRY(load_yarn(g, h));
+        h->rope_attn_factor = llm_rope_yarn_factor(h, h->rope_attn_factor);
+        return CLV_OK;
+    }
     if (!llm_str_equal(type, llm_str_of("linear")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: rotary scaling '%s' is not supported; supported: "
-                         "none, linear, and llama3's rope_freqs.weight",
+                         "none, linear, yarn, llama3's rope_freqs.weight, "
+                         "rope_factors_long.weight",
                          llm_gguf_path(g), llm_str_show(type).text);
     if (h->rope_factor != 1 && h->rope_factor != 0)
         h->rope_scaling = LLM_ROPE_LINEAR;
+    return CLV_OK;
+}
+
+/* Which layers have a window: a period, or for each layer whether it has. */
+static clv_status load_layers(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key pattern =
+        llm_gguf_key_of(h->arch, "attention.sliding_window_pattern");
+    llm_gguf_array list;
+    llm_hparams_derive(h);
+    if (!llm_gguf_has(g, pattern.text))
+        return CLV_OK;
+    if (llm_gguf_get_bools(g, pattern.text, &list)) {
+        CLV_TRY(llm_gguf_get_u32(g, pattern.text, &h->window_period));
+        for (uint32_t i = 0; i < h->n_layers; i++)
+            h->layers[i] &= (uint8_t)~LLM_LAYER_FULL;
+        llm_hparams_derive(h);
+        return CLV_OK;
+    }
+    if (list.count != h->n_layers)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: '%s' has %" PRIu64 " entries for %" PRIu32
+                         " layers; convert the model again",
+                         llm_gguf_path(g), pattern.text, list.count,
+                         h->n_layers);
+    for (uint32_t i = 0; i < h->n_layers; i++) {
+        h->layers[i] &= (uint8_t)~LLM_LAYER_FULL;
+        h->layers[i] |= list.data[i] ? 0 : LLM_LAYER_FULL;
+    }
+    return CLV_OK;
+}
+
+/* The factor of q.k, which is the root of a number in other files. */
+static clv_status load_attention_scale(const llm_gguf *g, llm_hparams *h)
+{
+    const llm_gguf_key key = llm_gguf_key_of(h->arch, "attention.scale");
+    float scale = 0;
+    CLV_TRY(llm_gguf_opt(get_f32, g, key.text, &scale));
+    if (scale != 0)
+        h->query_scalar = 1 / (scale * scale);
     return CLV_OK;
 }
 
@@ -78,12 +158,17 @@ static clv_status load_hparams(const llm_gguf *g, llm_hparams *h)
     llm_str name;
     CLV_TRY(llm_gguf_get_str(g, "general.architecture", &name));
     CLV_TRY(llm_arch_find(llm_str_show(name).text, llm_gguf_path(g), &arch));
+    *h = arch->defaults;
     llm_hparams_start(h, arch);
     h->rope_mode = arch->gguf_rope;
     for (uint32_t i = 0; (s = llm_setting_at(arch, i)); i++)
         CLV_TRY(load_setting(g, s, h));
     CLV_TRY(load_vocab(g, h));
+    if (h->n_layers > LLM_MAX_LAYERS)
+        return llm_hparams_check(h, llm_gguf_path(g));
     CLV_TRY(load_scaling(g, h));
+    CLV_TRY(load_attention_scale(g, h));
+    CLV_TRY(load_layers(g, h));
     CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.bos_token_id", &h->bos));
     CLV_TRY(llm_gguf_opt(get_i32, g, "tokenizer.ggml.eos_token_id", &h->eos));
     name = (llm_str){"", 0};
@@ -127,6 +212,69 @@ static clv_status check_all_used(const llm_source *base)
     return CLV_OK;
 }
 
+/* The tensor beside t, of `suffix` in place of "weight", in F32; NULL if there
+ * is none. */
+static const llm_gguf_tensor *
+beside(const gguf_source *s, const llm_gguf_tensor *t, const char *suffix)
+{
+    char name[LLM_SCALE_NAME];
+    const llm_gguf_tensor *found = llm_scale_name(t->name, suffix, name)
+                                       ? llm_gguf_find(s->gguf, name)
+                                       : NULL;
+    if (!found || found->dtype != CLV_DTYPE_F32)
+        return NULL;
+    s->used[found - llm_gguf_tensor_at(s->gguf, 0)] = true;
+    return found;
+}
+
+static bool is_int4(const gguf_source *s, llm_str name)
+{
+    for (uint64_t i = 0; i < s->n_int4; i++)
+        if (llm_str_equal(s->int4[i], name))
+            return true;
+    return false;
+}
+
+/* Integers with their scales, as names.h says. */
+static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
+                              llm_source_tensor *out)
+{
+    const llm_gguf_tensor *scales = beside(s, t, "scale");
+    const llm_gguf_tensor *input = beside(s, t, "input_scale");
+    const int64_t rows = t->dims[0];
+    if (is_int4(s, t->name)) {
+        out->dtype = CLV_DTYPE_I4;
+        out->dims[t->rank - 1] *= 2;
+    }
+    const int64_t columns = out->dims[1];
+    const int64_t groups = scales && scales->rank == 2 ? scales->dims[1] : 1;
+    if (t->rank != 2 || !scales || scales->rank > 2 ||
+        (scales->dims[0] != rows &&
+         (scales->dims[0] != 1 || scales->rank > 1)) ||
+        columns % groups)
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: integers '%s' have no f32 scales beside them, of "
+                         "shape [1], [rows] or [rows, groups]; make the file "
+                         "again with cleave quantize",
+                         llm_gguf_path(s->gguf), llm_str_show(t->name).text);
+    out->quant = scales->rank == 2         ? CLV_QUANT_PER_GROUP
+                 : scales->dims[0] == rows ? CLV_QUANT_PER_CHANNEL
+                                           : CLV_QUANT_PER_TENSOR;
+    out->group = scales->rank == 2 ? (uint32_t)(columns / groups) : 0;
+    out->scales = scales->data;
+    out->n_scales = (uint64_t)(scales->dims[0] * groups);
+    if (!input)
+        return CLV_OK;
+    memcpy(&out->input_scale, input->data, sizeof out->input_scale);
+    if (out->input_scale > 0 && out->input_scale < INFINITY)
+        return CLV_OK;
+    return clv_error(CLV_ERR_FORMAT,
+                     "%s: the input scale of '%s' is %g, wanted is a positive "
+                     "number; make the file again with cleave quantize",
+                     llm_gguf_path(s->gguf), llm_str_show(t->name).text,
+                     (double)out->input_scale);
+}
+
 static clv_status find(llm_source *base, const char *name,
                        llm_source_tensor *out)
 {
@@ -142,7 +290,7 @@ static clv_status find(llm_source *base, const char *name,
         .size = t->size,
     };
     memcpy(out->dims, t->dims, sizeof out->dims);
-    return CLV_OK;
+    return t->dtype == CLV_DTYPE_I8 ? find_scales(s, t, out) : CLV_OK;
 }
 
 /* Whether a file declares that it has no vocabulary. */
@@ -175,6 +323,7 @@ static void destroy(llm_source *base)
     gguf_source *s = (gguf_source *)base;
     llm_gguf_close(s->gguf);
     free(s->used);
+    free(s->int4);
     free(s);
 }
 
@@ -195,6 +344,12 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
     if (!s->used) {
         status = llm_no_memory(path);
         goto failed;
+    }
+    if (llm_gguf_has(s->gguf, LLM_INT4_KEY)) {
+        status =
+            llm_gguf_get_strings(s->gguf, LLM_INT4_KEY, &s->int4, &s->n_int4);
+        if (status)
+            goto failed;
     }
     status = load_hparams(s->gguf, &s->base.hparams);
     if (status)

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor under its GGUF name: one tensor of the files, or several that are
- * copied into memory one after the other. */
+/* A tensor under its GGUF name: one tensor of the files as it is, or made of
+ * one or several in memory. */
 typedef struct entry {
     char name[LLM_TENSOR_NAME];
     const llm_safetensors_tensor **parts; /* [n_parts] */
     uint32_t n_parts;
-    bool joined;     /* a dimension counts them */
-    uint8_t *memory; /* of several */
+    uint8_t *memory; /* NULL: the file's */
+    llm_source_tensor tensor;
 } entry;
 
 typedef struct hf_source {
@@ -31,13 +31,29 @@ typedef struct hf_source {
     uint64_t n_entries;
 } hf_source;
 
+/* The shape of a part in these files. */
+static uint32_t part_shape(const llm_hparams *h, const llm_tensor *expected,
+                           int64_t dims[3])
+{
+    const uint32_t outer = expected->n_parts > 1 || expected->rank > 2;
+    const uint32_t rank = expected->rank - outer;
+    memcpy(dims, expected->dims + outer, rank * sizeof *dims);
+    if (expected->row->flags & LLM_GROUPED)
+        dims[0] =
+            ((int64_t)h->n_heads + 2 * (int64_t)h->n_kv_heads) * h->head_dim;
+    if (!(expected->row->flags & LLM_ONE) || expected->row->in != LLM_NONE)
+        return rank;
+    dims[1] = dims[0]; /* a matrix of one row */
+    dims[0] = 1;
+    return 2;
+}
+
 static clv_status check_tensor(const hf_source *s,
                                const llm_safetensors_tensor *t,
                                const llm_tensor *expected)
 {
-    const uint32_t outer = expected->rank > 2;
-    const int64_t *dims = expected->dims + outer;
-    const uint32_t rank = expected->rank - outer;
+    int64_t dims[3];
+    const uint32_t rank = part_shape(&s->base.hparams, expected, dims);
     if (!clv_format_is(t->dtype, CLV_FORMAT_FLOAT))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: tensor '%s' has dtype %s, weights may be F32, "
@@ -56,7 +72,7 @@ static clv_status check_tensor(const hf_source *s,
 static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
                              entry *e)
 {
-    for (uint32_t i = 0; i < expected->n_parts; i++) {
+    for (uint32_t i = 0; i < expected->n_parts && expected->hf[0]; i++) {
         char name[LLM_TENSOR_NAME];
         llm_tensor_part(expected, i, name);
         const llm_safetensors_tensor *t = llm_safetensors_find(s->files, name);
@@ -78,45 +94,116 @@ static clv_status find_parts(const hf_source *s, const llm_tensor *expected,
     return CLV_OK;
 }
 
+static clv_status take_memory(const hf_source *s, entry *e, uint64_t size)
+{
+    e->memory = malloc(size);
+    e->tensor.data = e->memory;
+    e->tensor.size = size;
+    if (e->memory)
+        return CLV_OK;
+    return clv_error(CLV_ERR_NO_MEMORY,
+                     "%s: no memory for %" PRIu64 " bytes of '%s'; convert the "
+                     "model where there is, GGUF files are used in place",
+                     s->dir, size, e->name);
+}
+
 /* Kernels need the experts one after the other; in these files they may be
  * anywhere. */
 static clv_status join_parts(const hf_source *s, entry *e)
 {
     const uint64_t size = e->parts[0]->size;
-    if (e->n_parts < 2)
-        return CLV_OK;
-    e->memory = malloc(size * e->n_parts);
-    if (!e->memory)
-        return clv_error(CLV_ERR_NO_MEMORY,
-                         "%s: no memory for %" PRIu64 " bytes of experts; "
-                         "convert the model where there is, GGUF files are "
-                         "used in place",
-                         s->dir, size * e->n_parts);
+    CLV_TRY(take_memory(s, e, size * e->n_parts));
     for (uint32_t i = 0; i < e->n_parts; i++)
         memcpy(e->memory + i * size, e->parts[i]->data, size);
     return CLV_OK;
+}
+
+/* The rows of q, k or v of every group. */
+static clv_status gather_groups(const hf_source *s, const llm_tensor *expected,
+                                entry *e)
+{
+    const llm_hparams *h = &s->base.hparams;
+    const llm_safetensors_tensor *t = e->parts[0];
+    const uint32_t of_q = h->n_heads / h->n_kv_heads;
+    const uint8_t role = expected->row->role;
+    const uint32_t first = role == LLM_ATTN_Q   ? 0
+                           : role == LLM_ATTN_K ? of_q
+                                                : of_q + 1;
+    const uint32_t heads = role == LLM_ATTN_Q ? of_q : 1;
+    const uint64_t head = t->size / ((of_q + 2) * (uint64_t)h->n_kv_heads);
+    CLV_TRY(take_memory(s, e, head * heads * h->n_kv_heads));
+    for (uint32_t i = 0; i < h->n_kv_heads; i++)
+        memcpy(e->memory + i * heads * head,
+               t->data + (i * (uint64_t)(of_q + 2) + first) * head,
+               heads * head);
+    return CLV_OK;
+}
+
+static clv_status add_one(const hf_source *s, entry *e)
+{
+    const llm_safetensors_tensor *t = e->parts[0];
+    CLV_TRY(take_memory(s, e, t->count * sizeof(float)));
+    float *values = (float *)(void *)e->memory;
+    e->tensor.dtype = CLV_DTYPE_F32;
+    CLV_TRY(clv_dtype_to_f32(t->dtype, t->data, values, t->count));
+    for (uint64_t i = 0; i < t->count; i++)
+        values[i] += 1;
+    return CLV_OK;
+}
+
+/* As GGUF files have it. */
+static clv_status make_tensor(const hf_source *s, const llm_tensor *expected,
+                              entry *e)
+{
+    const uint16_t flags = expected->row->flags;
+    e->tensor = (llm_source_tensor){
+        .dtype = e->parts[0]->dtype,
+        .rank = expected->rank,
+        .data = e->parts[0]->data,
+        .size = e->parts[0]->size,
+    };
+    memcpy(e->tensor.dims, expected->dims, sizeof expected->dims);
+    return flags & LLM_GROUPED  ? gather_groups(s, expected, e)
+           : flags & LLM_PLUS_1 ? add_one(s, e)
+           : e->n_parts > 1     ? join_parts(s, e)
+                                : CLV_OK;
 }
 
 /* Adds one tensor that the model can have, if it is in the files. */
 static clv_status add_tensor(hf_source *s, const llm_tensor *expected,
                              bool tied)
 {
-    if (tied && expected->row->flags & LLM_TIED)
+    if (tied && expected->row->flags & LLM_TIED && !expected->bias)
         return CLV_OK;
     entry *e = &s->entries[s->n_entries];
-    e->joined = expected->rank > 2;
     e->parts = calloc(expected->n_parts, sizeof *e->parts);
     if (!e->parts)
         return llm_no_memory(s->dir);
+    memcpy(e->name, expected->gguf, sizeof e->name);
     clv_status status = find_parts(s, expected, e);
     if (!status && e->n_parts)
-        status = join_parts(s, e);
-    memcpy(e->name, expected->gguf, sizeof e->name);
+        status = make_tensor(s, expected, e);
     if (status || e->n_parts)
         s->n_entries++; /* freed with the source, also if incomplete */
     else
         free(e->parts);
     return status;
+}
+
+/* The divisors of frequencies, which GGUF files have as tensors. */
+static void add_factors(hf_source *s, const char *name, float *factors)
+{
+    const uint32_t n = s->base.hparams.rope_dim / 2;
+    if (!factors)
+        return;
+    entry *e = &s->entries[s->n_entries++];
+    *e = (entry){.memory = (uint8_t *)factors,
+                 .tensor = {.dtype = CLV_DTYPE_F32,
+                            .rank = 1,
+                            .dims = {n},
+                            .data = factors,
+                            .size = n * sizeof *factors}};
+    snprintf(e->name, sizeof e->name, "%s", name);
 }
 
 /* Tensors that are not needed: older files store the rotary frequencies, some
@@ -153,22 +240,25 @@ static clv_status check_all_used(const hf_source *s, bool tied)
                      s->base.hparams.arch->name, s->base.hparams.n_layers);
 }
 
-static clv_status load_tensors(hf_source *s, bool tied)
+static clv_status load_tensors(hf_source *s, llm_hf_config *config)
 {
     const llm_hparams *h = &s->base.hparams;
-    uint64_t n = 0, twice;
+    uint64_t n = 2, twice;
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         n++;
     s->entries = calloc(n, sizeof *s->entries);
     s->names = calloc(n, sizeof *s->names);
     if (!s->entries || !s->names)
         return llm_no_memory(s->dir);
+    add_factors(s, "rope_factors_short.weight", config->factors[0]);
+    add_factors(s, "rope_factors_long.weight", config->factors[1]);
+    config->factors[0] = config->factors[1] = NULL;
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
-        CLV_TRY(add_tensor(s, &t, tied));
+        CLV_TRY(add_tensor(s, &t, config->tied));
     for (uint64_t i = 0; i < s->n_entries; i++)
         s->names[i] = (llm_name){llm_str_of(s->entries[i].name), i};
     llm_names_sort(s->names, s->n_entries, &twice);
-    return check_all_used(s, tied);
+    return check_all_used(s, config->tied);
 }
 
 static clv_status find(llm_source *base, const char *name,
@@ -179,17 +269,7 @@ static clv_status find(llm_source *base, const char *name,
         llm_names_find(s->names, s->n_entries, llm_str_of(name));
     if (!found)
         return CLV_ERR_NOT_FOUND;
-    const entry *e = &s->entries[found->index];
-    const llm_safetensors_tensor *t = e->parts[0];
-    const uint32_t outer = e->joined;
-    *out = (llm_source_tensor){
-        .dtype = t->dtype,
-        .rank = t->rank + outer,
-        .dims = {e->n_parts},
-        .data = e->memory ? e->memory : t->data,
-        .size = t->size * e->n_parts,
-    };
-    memcpy(out->dims + outer, t->dims, t->rank * sizeof *t->dims);
+    *out = s->entries[found->index].tensor;
     return CLV_OK;
 }
 
@@ -240,8 +320,10 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     if (status)
         return status;
     hf_source *s = calloc(1, sizeof *s);
-    if (!s)
+    if (!s) {
+        llm_hf_config_finish(&config);
         return llm_no_memory(dir);
+    }
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
@@ -256,13 +338,14 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     status = llm_safetensors_open_dir(dir, &s->files);
     if (status)
         goto failed;
-    status = load_tensors(s, config.tied);
+    status = load_tensors(s, &config);
     if (status)
         goto failed;
     *out = &s->base;
     return CLV_OK;
 
 failed:
+    llm_hf_config_finish(&config);
     destroy(&s->base);
     return status;
 }

@@ -23,6 +23,8 @@ typedef struct llm_source_tensor {
     uint32_t group;     /* elements, for CLV_QUANT_PER_GROUP */
     const void *scales; /* f32 [n_scales] */
     uint64_t n_scales;
+    float input_scale; /* by which what it is multiplied with is rounded to
+                          int8; 0: it is not */
 } llm_source_tensor;
 
 typedef struct llm_source llm_source;

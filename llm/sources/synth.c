@@ -21,12 +21,14 @@ static llm_hparams make_hparams(const llm_synth_spec *spec)
 {
     llm_hparams h = spec->model->hparams;
     const llm_setting *s;
+    h.window_used = h.sliding_window > 0;
     llm_hparams_start(&h, spec->arch);
     for (uint32_t i = 0; (s = llm_setting_at(spec->arch, i)); i++) {
         uint32_t *field = llm_setting_field(s, &h);
         if (s->absent && !*field)
             *field = s->absent(&h);
     }
+    llm_hparams_derive(&h);
     snprintf(h.name, sizeof h.name, "synth:%s:%s%s", spec->model->name,
              spec->format, spec->zero ? ":zero" : "");
     return h;
@@ -42,12 +44,7 @@ static uint64_t place(synth *m, uint64_t size)
 /* Whether a model has a tensor that it may lack. */
 static bool is_there(const llm_synth_spec *spec, const llm_tensor *t)
 {
-    const uint8_t role = t->row->role;
-    if (t->row->flags & LLM_TIED && spec->model->tied)
-        return false;
-    return !t->optional ||
-           (spec->model->biased &&
-            (role == LLM_ATTN_Q || role == LLM_ATTN_K || role == LLM_ATTN_V));
+    return !t->optional && !(t->row->flags & LLM_TIED && spec->model->tied);
 }
 
 static llm_target type_of(const llm_synth_spec *spec, const llm_hparams *h,

@@ -7,14 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* Published models whose architecture is not supported. */
-static const char *const unavailable[][2] = {
-    {"gemma-2b", "gemma"},
-    {"gemma2-2b", "gemma2"},
-    {"phi-2", "phi2"},
-    {"qwen2-57b-a14b", "qwen2moe"},
-};
-
 /* Integers as in papers; int4 where the embedding is the output matrix. */
 static const struct {
     const char *name;
@@ -30,7 +22,6 @@ static const struct {
      {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0}},
 };
 enum {
-    N_UNAVAILABLE = sizeof unavailable / sizeof unavailable[0],
     N_SCHEMES = sizeof schemes / sizeof schemes[0],
 };
 
@@ -57,7 +48,7 @@ static uint32_t distance(const char *a, const char *b)
 
 static clv_status find_model(const char *name, llm_synth_spec *out)
 {
-    char all[320] = "";
+    char all[640] = "";
     const char *nearest = "";
     for (uint32_t i = 0; (out->arch = llm_arch_at(i)); i++) {
         for (out->model = out->arch->published; out->model->name;
@@ -70,12 +61,6 @@ static clv_status find_model(const char *name, llm_synth_spec *out)
             llm_list_add(all, sizeof all, known);
         }
     }
-    for (size_t i = 0; i < N_UNAVAILABLE; i++)
-        if (!strcmp(name, unavailable[i][0]))
-            return clv_error(CLV_ERR_UNSUPPORTED,
-                             "synth:%s needs architecture '%s', which is not "
-                             "supported yet; there is: %s",
-                             name, unavailable[i][1], all);
     return clv_error(CLV_ERR_NOT_FOUND,
                      "no made-up model is called '%s'; the nearest is %s, all "
                      "are: %s",

@@ -2,7 +2,9 @@
 
 #include "../base/json.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* "<s>" or {"content": "<s>"} */
 static void read_text(const clv_tokenizer *tok, const llm_json *root,
@@ -51,6 +53,51 @@ static void read_ends(clv_tokenizer *tok, const llm_json *root)
             read_end(tok, e.value);
 }
 
+static clv_status set_template(clv_tokenizer *tok, llm_template_use use,
+                               const char *text)
+{
+    return text ? llm_tokenizer_set_template(tok, use, llm_str_of(text))
+                : CLV_OK;
+}
+
+/* "chat_template": a text, or a list of {"name", "template"}. */
+static clv_status read_templates(clv_tokenizer *tok, const llm_json *root)
+{
+    const llm_json *templates = llm_json_get(root, "chat_template");
+    CLV_TRY(set_template(tok, LLM_TEMPLATE_DEFAULT, llm_json_text(templates)));
+    if (!llm_json_is(templates, LLM_JSON_ARRAY))
+        return CLV_OK;
+    for (llm_json_each e = llm_json_begin(templates); llm_json_next(&e);) {
+        const char *name = llm_json_string(e.value, "name");
+        const char *text = llm_json_string(e.value, "template");
+        if (llm_text_is(name, "default"))
+            CLV_TRY(set_template(tok, LLM_TEMPLATE_DEFAULT, text));
+        else if (llm_text_is(name, "tool_use"))
+            CLV_TRY(set_template(tok, LLM_TEMPLATE_TOOLS, text));
+    }
+    return CLV_OK;
+}
+
+/* The file that newer directories hold the template in: it goes first. */
+static clv_status read_template_file(clv_tokenizer *tok, const char *dir)
+{
+    clv_file_map map = {0};
+    char *path = llm_path_join(dir, "chat_template.jinja");
+    if (!path)
+        return CLV_ERR_NO_MEMORY;
+    clv_status status = CLV_OK;
+    if (access(path, F_OK) == 0) {
+        status = clv_file_map_open(path, &map);
+        if (!status)
+            status = llm_tokenizer_set_template(
+                tok, LLM_TEMPLATE_DEFAULT,
+                (llm_str){(const char *)map.data, map.size});
+        clv_file_map_close(&map);
+    }
+    free(path);
+    return status;
+}
+
 static clv_status read_texts(clv_tokenizer *tok, const char *dir)
 {
     llm_json *root;
@@ -59,8 +106,9 @@ static clv_status read_texts(clv_tokenizer *tok, const char *dir)
     read_text(tok, root, "eos_token", &tok->eos);
     read_text(tok, root, "pad_token", &tok->pad);
     tok->add_bos = llm_json_flag(root, "add_bos_token", tok->add_bos);
+    clv_status status = read_templates(tok, root);
     llm_json_free(root);
-    return CLV_OK;
+    return status ? status : read_template_file(tok, dir);
 }
 
 static clv_status read_ids(clv_tokenizer *tok, const char *dir,

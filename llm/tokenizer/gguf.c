@@ -261,6 +261,21 @@ static void mark_phi3(const contents *c, clv_tokenizer *tok)
     }
 }
 
+/* They are stored beside the tokenizer, but do not depend on it. */
+static clv_status read_templates(const contents *c, clv_tokenizer *tok)
+{
+    static const char *const keys[] = {"tokenizer.chat_template",
+                                       "tokenizer.chat_template.tool_use"};
+    for (int i = 0; i < LLM_TEMPLATE_COUNT; i++) {
+        llm_str text;
+        if (!llm_gguf_has(c->gguf, keys[i]))
+            continue;
+        CLV_TRY(llm_gguf_get_str(c->gguf, keys[i], &text));
+        CLV_TRY(llm_tokenizer_set_template(tok, (llm_template_use)i, text));
+    }
+    return CLV_OK;
+}
+
 static clv_status load(contents *c, clv_tokenizer *tok)
 {
     llm_str model;
@@ -280,7 +295,7 @@ static clv_status load(contents *c, clv_tokenizer *tok)
     mark_phi3(c, tok);
     llm_specials_seal(&tok->specials);
     llm_tokenizer_mark_ends(tok);
-    return CLV_OK;
+    return read_templates(c, tok);
 }
 
 clv_status llm_tokenizer_from_gguf(const llm_gguf *gguf, clv_tokenizer **out)

@@ -216,7 +216,7 @@ static clv_status add_special(llm_json_loading *load, const llm_json *item,
     if (!llm_json_flag(item, "normalized", !special.control) ||
         !tok->normalizer.n)
         return llm_specials_add(&tok->specials, special);
-    CLV_TRY(llm_normalize(&tok->normalizer, work, matcher, special.text,
+    CLV_TRY(llm_normalize(&tok->normalizer, work, matcher, special.text, true,
                           &special.text));
     CLV_TRY(llm_vocab_store(&tok->vocab, special.text, &special.text));
     return llm_specials_add(&tok->normalized, special);

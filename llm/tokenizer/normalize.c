@@ -113,13 +113,13 @@ static clv_status strip(const llm_rewrite *rewrite, llm_str text,
 }
 
 static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
-                               llm_matcher *matcher, llm_str text,
+                               llm_matcher *matcher, llm_str text, bool front,
                                llm_bytes *out)
 {
     const char *valid;
     switch (rewrite->kind) {
     case LLM_REWRITE_PREPEND:
-        if (text.size)
+        if (text.size && front)
             CLV_TRY(llm_bytes_append(out, rewrite->content.data,
                                      rewrite->content.size));
         return llm_bytes_append(out, text.data, text.size);
@@ -138,12 +138,14 @@ static clv_status rewrite_once(const llm_rewrite *rewrite, llm_rewriting *work,
 }
 
 clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
-                         llm_matcher *matcher, llm_str text, llm_str *out)
+                         llm_matcher *matcher, llm_str text, bool front,
+                         llm_str *out)
 {
     for (uint64_t i = 0; i < normalizer->n; i++) {
         llm_bytes *to = &work->buffers[i & 1];
         to->n = 0;
-        CLV_TRY(rewrite_once(&normalizer->items[i], work, matcher, text, to));
+        CLV_TRY(rewrite_once(&normalizer->items[i], work, matcher, text, front,
+                             to));
         text = (llm_str){to->items, to->n};
         if (to->n > INT32_MAX)
             return clv_error(CLV_ERR_LIMIT,

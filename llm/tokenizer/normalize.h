@@ -41,7 +41,8 @@ void llm_rewriting_finish(llm_rewriting *work);
 /* *out is the text itself, or a part of work that is valid until its next use.
  * Bytes that are not UTF-8 do not change. */
 clv_status llm_normalize(const llm_normalizer *normalizer, llm_rewriting *work,
-                         llm_matcher *matcher, llm_str text, llm_str *out);
+                         llm_matcher *matcher, llm_str text, bool front,
+                         llm_str *out);
 /* Appends the text to *out, with content in place of each match. */
 clv_status llm_replace(llm_str text, const llm_spans *matches, llm_str content,
                        llm_bytes *out);

@@ -82,10 +82,30 @@ static bool is_word(uint32_t point)
     }
 }
 
-static bool is_allowed(const llm_special *special, const char *text, uint64_t n,
-                       uint64_t at, bool control)
+bool llm_specials_is_plain(const llm_specials_wanted *wanted, const char *begin,
+                           uint64_t size)
 {
-    if (special->control && !control)
+    uint64_t low = 0, high = wanted->n_plain;
+    if (!high)
+        return false;
+    const uint64_t at = (uint64_t)(begin - wanted->base);
+    while (low < high) { /* the first range that ends behind at */
+        const uint64_t middle = low + (high - low) / 2;
+        const clv_text_range *range = &wanted->plain[middle];
+        if (range->start + range->size <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < wanted->n_plain && wanted->plain[low].start < at + size;
+}
+
+static bool is_allowed(const llm_special *special, const char *text, uint64_t n,
+                       uint64_t at, const llm_specials_wanted *wanted)
+{
+    if (special->control &&
+        (!wanted->control ||
+         llm_specials_is_plain(wanted, text + at, special->text.size)))
         return false;
     return !special->single_word ||
            (!is_word(point_before(text, at)) &&
@@ -96,14 +116,14 @@ static bool is_allowed(const llm_special *special, const char *text, uint64_t n,
  * neighbours, so each byte of the text narrows the range of matching items. */
 static const llm_special *longest_at(const llm_specials *specials,
                                      const char *text, uint64_t n, uint64_t at,
-                                     bool control)
+                                     const llm_specials_wanted *wanted)
 {
     const llm_special *items = specials->items, *best = NULL;
     uint32_t low = specials->first[(uint8_t)text[at]];
     uint32_t high = specials->first[(uint8_t)text[at] + 1];
     for (uint64_t depth = 1; low < high; depth++) {
         for (; low < high && items[low].text.size == depth; low++)
-            if (is_allowed(&items[low], text, n, at, control))
+            if (is_allowed(&items[low], text, n, at, wanted))
                 best = &items[low];
         if (at + depth >= n)
             break;
@@ -153,7 +173,8 @@ static uint64_t strip_right(const char *text, uint64_t n, uint64_t at)
 }
 
 bool llm_specials_next(const llm_specials *specials, const char *text,
-                       uint64_t n, uint64_t from, bool control, llm_span *taken,
+                       uint64_t n, uint64_t from,
+                       const llm_specials_wanted *wanted, llm_span *taken,
                        int32_t *id)
 {
     if (!specials->n)
@@ -162,7 +183,7 @@ bool llm_specials_next(const llm_specials *specials, const char *text,
         uint8_t byte = (uint8_t)text[at];
         if (specials->first[byte] == specials->first[byte + 1])
             continue;
-        const llm_special *found = longest_at(specials, text, n, at, control);
+        const llm_special *found = longest_at(specials, text, n, at, wanted);
         if (!found)
             continue;
         uint64_t start = at, end = at + found->text.size;

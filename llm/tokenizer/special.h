@@ -26,8 +26,22 @@ clv_status llm_specials_add(llm_specials *specials, llm_special special);
 void llm_specials_seal(llm_specials *specials);
 void llm_specials_finish(llm_specials *specials);
 
+/* Which of them are recognised. */
+typedef struct llm_specials_wanted {
+    bool control; /* those that are control too */
+    /* But not where they touch these parts of the text that begins at base. */
+    const clv_text_range *plain;
+    uint64_t n_plain;
+    const char *base;
+} llm_specials_wanted;
+
+/* Whether a part of that text touches such a part. */
+bool llm_specials_is_plain(const llm_specials_wanted *wanted, const char *begin,
+                           uint64_t size);
+
 /* The next one at or after `from`; *taken is the part of the text that it
  * replaces. False if there is none. */
 bool llm_specials_next(const llm_specials *specials, const char *text,
-                       uint64_t n, uint64_t from, bool control, llm_span *taken,
+                       uint64_t n, uint64_t from,
+                       const llm_specials_wanted *wanted, llm_span *taken,
                        int32_t *id);

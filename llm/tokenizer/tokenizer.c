@@ -29,6 +29,8 @@ void clv_tokenizer_destroy(clv_tokenizer *tok)
     llm_merges_finish(&tok->model.merges);
     llm_unigram_finish(&tok->model.unigram);
     llm_vocab_finish(&tok->vocab);
+    for (int i = 0; i < LLM_TEMPLATE_COUNT; i++)
+        free(tok->templates[i]);
     free(tok);
 }
 
@@ -100,6 +102,14 @@ clv_status llm_tokenizer_add_specials(clv_tokenizer *tok)
                                               .control = control}));
     }
     return CLV_OK;
+}
+
+clv_status llm_tokenizer_set_template(clv_tokenizer *tok, llm_template_use use,
+                                      llm_str text)
+{
+    free(tok->templates[use]);
+    tok->templates[use] = strndup(text.data, text.size);
+    return tok->templates[use] ? CLV_OK : llm_no_memory("a chat template");
 }
 
 static bool reads_as_end(llm_str text)

@@ -23,6 +23,13 @@ typedef enum llm_front_space {
     LLM_FRONT_SPACE_FRAGMENTS, /* of every part between special tokens */
 } llm_front_space;
 
+/* Chat templates that a file may hold. */
+typedef enum llm_template_use {
+    LLM_TEMPLATE_DEFAULT,
+    LLM_TEMPLATE_TOOLS, /* where the conversation offers tools */
+    LLM_TEMPLATE_COUNT
+} llm_template_use;
+
 struct clv_tokenizer {
     llm_vocab vocab;
     llm_specials specials, normalized;
@@ -32,6 +39,7 @@ struct clv_tokenizer {
     llm_front_space front_space;
     int32_t bos, eos, pad; /* -1: none; unk is model.unknown */
     bool add_bos;
+    char *templates[LLM_TEMPLATE_COUNT]; /* NULL: none */
 };
 
 clv_status llm_tokenizer_create(clv_tokenizer **out);
@@ -40,6 +48,11 @@ clv_status llm_tokenizer_create(clv_tokenizer **out);
 clv_status llm_tokenizer_add_specials(clv_tokenizer *tok);
 /* Marks eos, and the tokens whose text is known to end a text. */
 void llm_tokenizer_mark_ends(clv_tokenizer *tok);
+
+/* Keeps a chat template. One with a NUL ends there, and one that is none is
+ * refused when it is used. */
+clv_status llm_tokenizer_set_template(clv_tokenizer *tok, llm_template_use use,
+                                      llm_str text);
 
 /* Adds the merge of two tokens, given by their texts. CLV_ERR_NOT_FOUND if one
  * of the three is not in the vocabulary. scratch starts as zeros. */

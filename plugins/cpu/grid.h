@@ -9,7 +9,7 @@
 /* Elements that are worth a thread's while: some microseconds of work. */
 #define CPU_GRAIN 8192
 /* Columns are cut at multiples of this: whole blocks, whole cache lines. */
-#define CPU_COLUMN_STEP 32
+#define CPU_COLUMN_STEP 256
 
 typedef struct cpu_grid {
     int64_t n, c;

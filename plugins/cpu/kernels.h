@@ -103,12 +103,13 @@ typedef struct cpu_format {
 #define CPU_MAX_HEAD_DIM 1024
 typedef struct cpu_attention_args {
     const float *q;     /* [n, heads * head_dim] */
-    const void *k, *v;  /* [rows, kv_heads * head_dim], f32 or f16 */
+    const void *k, *v;  /* [rows, kv_heads * head_dim] */
     const int32_t *pos; /* [n] */
     float *y;           /* [n, heads * head_dim] */
     int64_t q_begin, q_end, h_begin, h_end;
     int64_t rows, heads, kv_heads, head_dim;
-    int64_t q_stride, kv_stride, y_stride; /* elements */
+    int64_t q_stride, y_stride; /* elements */
+    int64_t kv_stride;          /* bytes */
     float scale, softcap;
     int64_t window; /* 0: all */
     void *scratch;  /* CPU_SCRATCH_SIZE */
@@ -134,6 +135,7 @@ typedef struct cpu_kernels {
     void (*sigmoid)(const float *x, float *y, int64_t n, float unused);
     void (*scale)(const float *x, float *y, int64_t n, float factor);
     void (*softcap)(const float *x, float *y, int64_t n, float cap);
+    void (*round)(const float *x, float *y, int64_t n, float scale);
     void (*glu_silu)(const float *gate, const float *up, float *y, int64_t n);
     void (*glu_gelu)(const float *gate, const float *up, float *y, int64_t n);
     /* One row of c values; y may be x. bias may be NULL. */

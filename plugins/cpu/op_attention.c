@@ -45,7 +45,6 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
     cpu_rows k = cpu_run_rows(run, step->in[1]);
     cpu_rows y = cpu_run_rows(run, step->out[0]);
     uint32_t dtype = run->tensors[step->in[1]].dtype;
-    int64_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     int64_t head_dim = step->attr.attention.head_dim;
     attention t = {.run = run,
                    .fn = run->kernels->attention[dtype],
@@ -59,7 +58,7 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
                             .kv_heads = k.c / head_dim,
                             .head_dim = head_dim,
                             .q_stride = q.stride / (int64_t)sizeof(float),
-                            .kv_stride = k.stride / size,
+                            .kv_stride = k.stride,
                             .y_stride = y.stride / (int64_t)sizeof(float),
                             .scale = step->attr.attention.scale,
                             .softcap = step->attr.attention.softcap,

@@ -60,6 +60,8 @@ static const char *refusal(const npu_settings *s, const clv_subgraph *g,
         return "it takes matmul only (ops = matmul)";
     if (node->op == CLV_OP_ATTENTION && s->model == NPU_SYSTOLIC && !floats)
         return "it has no FP16 array (fp16 = 0)";
+    if (node->op == CLV_OP_MATMUL_EXPERTS && s->model == NPU_SYSTOLIC)
+        return "products of experts are simulated by the roofline only";
     if (node->op == CLV_OP_MATMUL &&
         npu_matmul_path(s, npu_input(g, node, 1), npu_sequence(g, node).max) ==
             NPU_PATH_NONE)

@@ -25,19 +25,14 @@ clv_symbol_range npu_sequence(const clv_subgraph *g, const clv_node *node)
 static bool check_limits(clv_checked_node *n)
 {
     const uint32_t op = n->node.op;
-    if (op == CLV_OP_TOP_K || op == CLV_OP_MATMUL_EXPERTS)
-        return clv_node_no(n, "it is not simulated");
     for (uint32_t i = 0; i <= CLV_OP_OPERANDS; i++) {
         const clv_tensor_desc *t = clv_node_operand(n, i);
         if (t && t->rank > 1 && t->symbols[t->rank - 1])
             return clv_node_no(n, "the number of columns of %s varies",
                                clv_operand_name(n, i));
     }
-    return (op != CLV_OP_SET_ROWS ||
-            clv_node_takes(n, 0, clv_formats_of(CLV_FORMAT_FLOAT))) &&
-           (op != CLV_OP_CONVERT ||
-            clv_node_takes(n, CLV_OP_OPERANDS,
-                           clv_formats_of(CLV_FORMAT_FLOAT)));
+    return op != CLV_OP_CONVERT ||
+           clv_node_takes(n, CLV_OP_OPERANDS, clv_formats_of(CLV_FORMAT_FLOAT));
 }
 
 bool npu_check_node(const clv_subgraph *g, uint32_t node, clv_checked_node *n)

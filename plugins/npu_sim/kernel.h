@@ -14,11 +14,13 @@ typedef struct npu_call {
     int64_t array_rows; /* inputs that one array sums; of half sums */
     bool half_sums, half_attention;
     npu_view in[CLV_MAX_INPUTS], out; /* data NULL: absent */
-    npu_weight weight;                /* of MATMUL and GET_ROWS: input 1 or 0 */
+    npu_weight weight; /* of GET_ROWS input 0, of the products input 1 */
 } npu_call;
 
 clv_status npu_run_matmul(const npu_call *call);
 clv_status npu_run_attention(const npu_call *call);
+clv_status npu_run_top_k(const npu_call *call);
+clv_status npu_run_experts(const npu_call *call);
 /* All others. */
 clv_status npu_run_rows(const npu_call *call);
 

@@ -26,6 +26,12 @@ static float softcap(float x, float cap)
     return cap > 0 ? (float)((double)cap * tanh((double)x / (double)cap)) : x;
 }
 
+static float rounded(float x, float scale)
+{
+    const float k = rintf(x / scale);
+    return scale > 0 ? scale * (k < -127 ? -127 : k > 127 ? 127 : k) : x;
+}
+
 /* a: the row, in place; b: the second operand's, or zeros. */
 static void combine(const npu_call *c, float *a, const float *b, int64_t n)
 {
@@ -49,6 +55,9 @@ static void combine(const npu_call *c, float *a, const float *b, int64_t n)
             break;
         case CLV_OP_SCALE:
             a[i] *= c->node->attr.scale.factor;
+            break;
+        case CLV_OP_ROUND:
+            a[i] = rounded(a[i], c->node->attr.round.scale);
             break;
         case CLV_OP_SOFTCAP:
             a[i] = softcap(a[i], c->node->attr.softcap.cap);

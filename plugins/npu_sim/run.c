@@ -40,12 +40,21 @@ static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
             view_of(prog, data, symbols, node->inputs[i], &call.in[i]);
     if (node->n_outputs)
         view_of(prog, data, symbols, node->outputs[0], &call.out);
-    if (node->op == CLV_OP_MATMUL || node->op == CLV_OP_GET_ROWS)
-        weight_of(prog, data, node->inputs[node->op == CLV_OP_MATMUL],
-                  &call.weight);
-    return node->op == CLV_OP_MATMUL      ? npu_run_matmul(&call)
-           : node->op == CLV_OP_ATTENTION ? npu_run_attention(&call)
-                                          : npu_run_rows(&call);
+    const bool product =
+        node->op == CLV_OP_MATMUL || node->op == CLV_OP_MATMUL_EXPERTS;
+    if (product || node->op == CLV_OP_GET_ROWS)
+        weight_of(prog, data, node->inputs[product], &call.weight);
+    switch (node->op) {
+    case CLV_OP_MATMUL:
+        return npu_run_matmul(&call);
+    case CLV_OP_ATTENTION:
+        return npu_run_attention(&call);
+    case CLV_OP_TOP_K:
+        return npu_run_top_k(&call);
+    case CLV_OP_MATMUL_EXPERTS:
+        return npu_run_experts(&call);
+    }
+    return npu_run_rows(&call);
 }
 
 clv_status npu_run(const clv_plugin_program *prog, char *const *data,

@@ -92,7 +92,7 @@ void npu_set_row(const npu_view *v, int64_t row, const float *in)
     uint8_t *at = npu_view_row(v, row);
     const int64_t stride = v->strides[v->rank - 1];
     const bool packed = stride == format->bytes;
-    const int64_t step = packed ? v->columns : 1;
+    const int64_t step = packed ? v->columns : format->elements;
     for (int64_t i = 0; i < v->columns; i += step, at += stride)
         format->encode(in + i, at, step);
 }

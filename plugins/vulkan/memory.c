@@ -1,6 +1,9 @@
 #include "memory.h"
 
 #define BLOCK ((uint64_t)64 << 20)
+/* The largest buffer in a block of several: larger ones leave gaps that
+ * a limit on memory has no room for. */
+#define SHARED_MOST (BLOCK / 8)
 #define PIECE ((uint64_t)256) /* pieces begin at its multiples, at least */
 
 #define NO_ADDRESS 4096u /* data of memory that the host has no view of */
@@ -151,7 +154,7 @@ clv_status vk_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
         return CLV_ERR_NO_MEMORY;
     buf->room = (size + align - 1) & ~(align - 1);
     return finish(buf,
-                  size > BLOCK / 2 || max < BLOCK
+                  size > SHARED_MOST || max < BLOCK
                       ? place_in_own(dev, mem_type, buf, NULL)
                       : place_in_shared(dev, mem_type, buf),
                   out);

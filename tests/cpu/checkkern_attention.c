@@ -19,12 +19,11 @@ static uint8_t *cache(checker *c, problem *p, float **wide)
 {
     const cpu_attention_args *a = &p->a;
     int64_t width = a->kv_heads * a->head_dim;
-    size_t size = p->dtype == CLV_DTYPE_F32 ? 4 : 2;
-    uint8_t *out = check_alloc((size_t)(a->rows * a->kv_stride) * size, 4);
+    uint8_t *out = check_alloc((size_t)(a->rows * a->kv_stride), 4);
     *wide = check_alloc((size_t)(a->rows * width) * sizeof(float), 0);
     for (int64_t j = 0; j < a->rows; j++) {
         float *row = *wide + j * width;
-        uint8_t *stored = out + (size_t)(j * a->kv_stride) * size;
+        uint8_t *stored = out + j * a->kv_stride;
         for (int64_t i = 0; i < width; i++)
             row[i] = p->poison && j == a->rows - 1 ? INFINITY : check_normal(c);
         c->ref->formats[p->dtype].from_f32(row, stored, width);
@@ -40,7 +39,11 @@ static void make(checker *c, problem *p)
     a->scale = 1 / sqrtf((float)a->head_dim);
     a->q_stride = width + check_range(c, 0, 3);
     a->y_stride = width + check_range(c, 0, 3);
-    a->kv_stride = a->kv_heads * a->head_dim + check_range(c, 0, 3);
+    /* Rows, and some blocks between them. */
+    const bool blocks = p->dtype == CLV_DTYPE_Q8_0;
+    a->kv_stride = (int64_t)check_size(
+        p->dtype,
+        a->kv_heads * a->head_dim + check_range(c, 0, 3) * (blocks ? 32 : 1));
     a->scratch = c->scratch;
     p->q = check_alloc((size_t)(p->n * a->q_stride) * sizeof(float), 4);
     p->y = check_alloc((size_t)(p->n * a->y_stride) * sizeof(float), 4);
@@ -160,14 +163,18 @@ static void one(checker *c, problem *p, int round)
 static void check(checker *c)
 {
     static const int64_t dims[] = {64, 16, 80, 7, 128, 300, 32, 1};
-    static const int dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
-    for (int d = 0; d < 2; d++) {
+    static const int dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16, CLV_DTYPE_Q8_0};
+    for (int d = 0; d < 3; d++) {
         if (c->under->attention[dtypes[d]] == c->below->attention[dtypes[d]])
             continue;
         for (int round = 0; round < 64; round++) {
-            problem p = {.dtype = dtypes[d], .poison = round % 5 == 4};
+            const bool blocks = dtypes[d] == CLV_DTYPE_Q8_0;
+            problem p = {.dtype = dtypes[d],
+                         .poison = !blocks && round % 5 == 4};
             p.n = round % 2 ? check_range(c, 1, 24) : 1;
             p.a.head_dim = dims[round % 8];
+            if (blocks)
+                p.a.head_dim = (p.a.head_dim + 31) / 32 * 32;
             p.a.kv_heads = check_range(c, 1, 2);
             p.a.heads =
                 p.a.kv_heads * (round == 33 ? 70 : check_range(c, 1, 5));

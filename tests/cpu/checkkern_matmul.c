@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int dtypes[] = {CLV_DTYPE_F32,  CLV_DTYPE_F16,  CLV_DTYPE_BF16,
-                             CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_I8,
-                             CLV_DTYPE_I4};
-#define N_DTYPES (int)(sizeof(dtypes) / sizeof(*dtypes))
-
 /* What the inputs look like. */
 enum fill {
     FILL_NORMAL,
@@ -43,12 +38,12 @@ typedef struct problem {
 
 static bool is_block(int dtype)
 {
-    return dtype == CLV_DTYPE_Q8_0 || dtype == CLV_DTYPE_Q4_0;
+    return clv_format_is((uint32_t)dtype, CLV_FORMAT_BLOCK);
 }
 
 static bool is_scaled(int dtype)
 {
-    return dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4;
+    return clv_format_is((uint32_t)dtype, CLV_FORMAT_INTEGER);
 }
 
 /* Elements of a byte. */
@@ -80,23 +75,34 @@ static void fill_x(checker *c, problem *p)
             p->fill == FILL_X_INF ? -INFINITY : NAN;
 }
 
+static void put_f16(checker *c, float value, uint8_t *to)
+{
+    uint16_t h;
+    c->ref->formats[CLV_DTYPE_F16].from_f32(&value, &h, 1);
+    memcpy(to, &h, sizeof h);
+}
+
+static float random_factor(checker *c, const clv_format *f)
+{
+    if (check_range(c, 0, 20) == 0)
+        return check_range(c, 0, 1) ? 0 : 1e-7f; /* f16 denormal */
+    return check_normal(c) * (f->group < f->elements ? 0.001f : 0.01f);
+}
+
 /* Random bits for the quants: every value occurs, -128 too. */
 static void fill_blocks(checker *c, problem *p, uint8_t *row)
 {
-    size_t size = check_size(p->dtype, CPU_BLOCK);
-    for (int64_t b = 0; b < p->k / CPU_BLOCK; b++, row += size) {
-        float scale = check_normal(c) * 0.01f;
-        if (p->fill == FILL_EXTREME)
-            scale = 65504;
-        else if (check_range(c, 0, 20) == 0)
-            scale = check_range(c, 0, 1) ? 0 : 1e-7f; /* f16 denormal */
-        uint16_t d;
-        c->ref->formats[CLV_DTYPE_F16].from_f32(&scale, &d, 1);
-        memcpy(row, &d, sizeof(d));
-        for (size_t i = 2; i < size; i++)
+    const clv_format *f = clv_format_of((uint32_t)p->dtype);
+    for (int64_t b = 0; b < p->k / f->elements; b++, row += f->bytes) {
+        for (size_t i = 0; i < f->bytes; i++)
             row[i] = (uint8_t)check_random(c);
         if (p->fill == FILL_EXTREME)
-            memset(row + 2, p->dtype == CLV_DTYPE_Q8_0 ? 0x80 : 0xff, size - 2);
+            memset(row, p->dtype == CLV_DTYPE_Q8_0 ? 0x80 : 0xff, f->bytes);
+        put_f16(c, p->fill == FILL_EXTREME ? 65504 : random_factor(c, f),
+                row + f->scale_at);
+        if (f->minimum_at >= 0)
+            put_f16(c, p->fill == FILL_EXTREME ? 0 : random_factor(c, f),
+                    row + f->minimum_at);
     }
 }
 
@@ -169,8 +175,11 @@ static void fill_w(checker *c, problem *p)
     if (p->fill == FILL_W_INF && !p->scales) {
         float inf = INFINITY;
         int dtype = is_block(p->dtype) ? CLV_DTYPE_F16 : p->dtype;
+        int at = is_block(p->dtype)
+                     ? clv_format_of((uint32_t)p->dtype)->scale_at
+                     : 0;
         c->ref->formats[dtype].from_f32(
-            &inf, p->w + check_range(c, 0, p->o - 1) * p->a.w_stride, 1);
+            &inf, p->w + check_range(c, 0, p->o - 1) * p->a.w_stride + at, 1);
     }
     for (int64_t o = 0; o < p->o; o++) {
         if (p->scales)
@@ -348,15 +357,16 @@ static void check_odd(checker *c, int dtype)
 static void check(checker *c)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 26};
-    for (int d = 0; d < N_DTYPES; d++) {
-        int dtype = dtypes[d];
+    for (int dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++) {
         bool blocks = is_block(dtype) || is_scaled(dtype);
         if (is_scaled(dtype))
             check_odd(c, dtype);
         if (c->below->formats[dtype].matmul == c->under->formats[dtype].matmul)
             continue;
-        int64_t unit = blocks ? CPU_BLOCK : 1;
-        int64_t deep = blocks ? 1056 : 1043; /* several panels */
+        int64_t elements = clv_format_of((uint32_t)dtype)->elements;
+        int64_t unit = is_scaled(dtype) ? CPU_BLOCK : elements;
+        /* several panels */
+        int64_t deep = unit > CPU_BLOCK ? 1280 : blocks ? 1056 : 1043;
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
             for (int fill = 0; fill < FILL_COUNT; fill++) {
                 int64_t k = unit * check_range(c, 1, blocks ? 9 : 150);
@@ -367,7 +377,7 @@ static void check(checker *c)
         one(c, dtype, FILL_NORMAL, 14, deep, 170);
         one(c, dtype, FILL_EXTREME, 14, 2 * deep - deep % 32 * 2, 35);
         one(c, dtype, FILL_OUTLIERS, 31, 512, 33);
-        one(c, dtype, FILL_NORMAL, 25, 128, 290);
+        one(c, dtype, FILL_NORMAL, 25, unit > CPU_BLOCK ? 256 : 128, 290);
     }
 }
 
@@ -409,6 +419,9 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
         if (is_scaled(dtype))
             for (size_t j = 0; j < row; j++)
                 w[(size_t)i * row + j] = (uint8_t)check_random(c);
+        else if (is_block(dtype))
+            fill_blocks(c, &(problem){.dtype = dtype, .k = k},
+                        w + (size_t)i * row);
         else
             c->under->formats[dtype].from_f32(wide, w + (size_t)i * row, k);
         scales[i] = 0.01f;
@@ -445,10 +458,9 @@ static void bench(checker *c, const bench_shape *s)
 {
     if (strcmp(s->kernel, "matmul") || s->n != 3)
         return;
-    for (int d = 0; d < N_DTYPES; d++)
-        if (c->below->formats[dtypes[d]].matmul !=
-            c->under->formats[dtypes[d]].matmul)
-            bench_one(c, dtypes[d],
+    for (int dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++)
+        if (c->below->formats[dtype].matmul != c->under->formats[dtype].matmul)
+            bench_one(c, dtype,
                       /* the reference's rate does not depend on n */
                       c->under == c->ref && s->v[0] > 8 ? 8 : s->v[0], s->v[1],
                       s->v[2]);

@@ -46,12 +46,17 @@ static double sigmoid(double x)
 
 static double scale(double x)
 {
-    return 0.75 * x;
+    return 0.5 * x;
+}
+
+static double rounded(double x)
+{
+    return 0.5 * fmin(fmax(rint(x / 0.5), -127), 127);
 }
 
 static double softcap(double x)
 {
-    return 0.75 * tanh(x / 0.75);
+    return 0.5 * tanh(x / 0.5);
 }
 
 /* f32 overflows where the formula in doubles does not; both are right. */
@@ -70,7 +75,7 @@ static void check_unary(checker *c, const char *name, unary_fn fn,
         float *y = round & 1 ? row(c, n, 0, false) : x;
         float copy[MAX_N];
         memcpy(copy, x, (size_t)n * sizeof(*x));
-        fn(x, y, n, 0.75f);
+        fn(x, y, n, 0.5f);
         for (int64_t i = 0; i < n; i++)
             check_that(c, activation_near(y[i], truth(copy[i]), copy[i]),
                        "%s: n %ld i %ld: f(%.9g) = %.9g, not %.9g", name,
@@ -242,6 +247,8 @@ static void check(checker *c)
         check_unary(c, "sigmoid", t->sigmoid, sigmoid);
     if (t->scale != b->scale)
         check_unary(c, "scale", t->scale, scale);
+    if (t->round != b->round)
+        check_unary(c, "round", t->round, rounded);
     if (t->softcap != b->softcap)
         check_unary(c, "softcap", t->softcap, softcap);
     if (t->glu_silu != b->glu_silu)

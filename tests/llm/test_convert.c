@@ -95,6 +95,7 @@ static void tensors(void **state)
         {"attn_q.bias", "self_attn.q_proj.bias", 16, 0, true},
         {"attn_k.bias", "self_attn.k_proj.bias", 8, 0, true},
         {"attn_v.bias", "self_attn.v_proj.bias", 8, 0, false},
+        {"attn_output.bias", "self_attn.o_proj.bias", 8, 0, false},
     };
     const int n = sizeof layer / sizeof layer[0];
     assert_int_equal(llm_gguf_tensor_count(g), 3 + TINY_LAYERS * n);

@@ -268,6 +268,46 @@ static void test_penalty_counts_prompt(void **state)
     end(&o);
 }
 
+/* After a shift, the text goes on as one that begins with what was kept. */
+static void test_context_shift(void **state)
+{
+    (void)state;
+    outcome o;
+    begin(&o, 24, 7, 40);
+    o.params.shift = true;
+    o.params.n_keep = 5;
+    assert_ok(generate(&o));
+    assert_int_equal(o.stats.stop, CLV_STOP_LIMIT);
+    assert_int_equal(o.n_ids, 40);
+
+    int32_t text[24];
+    uint32_t n = N_PROMPT;
+    clv_session *s = rig_session(model, 128, 0, 0);
+    const float *logits;
+    memcpy(text, prompt, sizeof prompt);
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_ok(clv_session_truncate(s, 0));
+        assert_ok(clv_session_eval(s, text, n, CLV_LOGITS_LAST, &logits));
+        assert_int_equal(o.ids[i], best(logits));
+        if (n == 24) { /* 5, and 10 of the other 19 */
+            memmove(text + 5, text + 14, 10 * sizeof *text);
+            n = 15;
+        }
+        text[n++] = o.ids[i];
+    }
+    clv_session_destroy(s);
+    end(&o);
+
+    /* Of a prompt that fills the context nothing is left to forget. */
+    begin(&o, N_PROMPT + 1, 0, 10);
+    o.params.shift = true;
+    o.params.n_keep = UINT32_MAX;
+    assert_ok(generate(&o));
+    assert_int_equal(o.stats.stop, CLV_STOP_CONTEXT);
+    assert_int_equal(o.n_ids, 2);
+    end(&o);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -297,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_callback_stops),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_penalty_counts_prompt),
+        cmocka_unit_test(test_context_shift),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -2,77 +2,16 @@
  * its draws. */
 #include "check.h"
 #include "base/random.h"
+#include "naive_sampler.h"
 
 #include <cleave/llm.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_VOCAB 512
-
-typedef struct choice {
-    double logit, p; /* p: probability of being drawn */
-    int32_t id;
-} choice;
-
-static int by_logit(const void *a, const void *b)
-{
-    const choice *x = a, *y = b;
-    if (x->logit != y->logit)
-        return x->logit < y->logit ? 1 : -1;
-    return x->id < y->id ? -1 : 1;
-}
-
-static void softmax(choice *c, uint32_t n, double temperature)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        sum += c[i].p = exp((c[i].logit - c[0].logit) / temperature);
-    for (uint32_t i = 0; i < n; i++)
-        c[i].p /= sum;
-}
-
-/* Probability of every token by the definition in llm.h; returns the number of
- * tokens that can be drawn. */
-static uint32_t reference(const clv_sampler_params *p, const float *logits,
-                          uint32_t n_vocab, const int32_t *history,
-                          uint32_t n_history, double *probability)
-{
-    choice c[MAX_VOCAB];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < n_vocab; i++) {
-        double x = logits[i];
-        probability[i] = 0;
-        if (!isfinite(x))
-            continue;
-        bool seen = false;
-        for (uint32_t j = 0; j < p->repeat_last && j < n_history; j++)
-            seen |= history[n_history - 1 - j] == (int32_t)i;
-        if (seen)
-            x = x > 0 ? (float)x / p->repeat_penalty
-                      : (float)x * p->repeat_penalty;
-        c[n++] = (choice){(float)x, 0, (int32_t)i};
-    }
-    qsort(c, n, sizeof *c, by_logit);
-    if (p->top_k && p->top_k < n)
-        n = p->top_k;
-    softmax(c, n, 1);
-    if (p->top_p < 1) {
-        double sum = 0;
-        uint32_t kept = 0;
-        do
-            sum += c[kept++].p;
-        while (kept < n && sum < p->top_p);
-        n = kept;
-    }
-    while (c[n - 1].p < p->min_p * c[0].p)
-        n--;
-    softmax(c, n, p->temperature);
-    for (uint32_t i = 0; i < n; i++)
-        probability[c[i].id] = c[i].p;
-    return n;
-}
+#define MAX_VOCAB NAIVE_VOCAB
 
 /* Draws many times and compares frequencies with the reference by a chi-square
  * statistic: a draw that cannot be is a failure at once. */
@@ -87,8 +26,8 @@ static void check_draws(const clv_sampler_params *p, const float *logits,
     assert_ok(clv_sampler_create(p, n_vocab, &s));
     for (uint32_t i = 0; i < n_history; i++)
         clv_sampler_accept(s, history[i]);
-    const uint32_t n =
-        reference(p, logits, n_vocab, history, n_history, probability);
+    const uint32_t n = naive_probabilities(p, logits, n_vocab, history,
+                                           n_history, probability);
     for (uint32_t i = 0; i < n_draws; i++) {
         int32_t id = -1;
         assert_ok(clv_sampler_sample(s, logits, &id));
@@ -140,6 +79,249 @@ static void test_against_reference(void **state)
         };
         check_draws(&p, logits, n_vocab, history, n_history);
     }
+}
+
+static float part(llm_random *rng, double most)
+{
+    return (float)(most * llm_random_uniform(rng));
+}
+
+/* The samplers that are off by default, one of them a round and all together,
+ * over a history that repeats itself. */
+static void test_others_against_reference(void **state)
+{
+    (void)state;
+    llm_random rng;
+    llm_random_seed(&rng, 19);
+    for (int round = 0; round < 80; round++) {
+        const uint32_t n_vocab = 2 + llm_random_next(&rng) % 60;
+        const int which = round % 8; /* 7: all */
+        float logits[MAX_VOCAB];
+        int32_t history[120];
+        const uint32_t n_history = llm_random_next(&rng) % 120;
+        const uint32_t period = 1 + llm_random_next(&rng) % 30;
+        for (uint32_t i = 0; i < n_vocab; i++)
+            logits[i] = (float)(6 * llm_random_uniform(&rng) - 3);
+        for (uint32_t i = 0; i < n_history; i++)
+            history[i] = i >= period && llm_random_next(&rng) % 9
+                             ? history[i - period]
+                             : (int32_t)(llm_random_next(&rng) % n_vocab);
+        const clv_logit_bias bias[2] = {
+            {(int32_t)(llm_random_next(&rng) % n_vocab), 2},
+            {(int32_t)(n_vocab - 1), round % 2 ? -INFINITY : -1}};
+        clv_sampler_params p = {
+            .temperature = 0.3f + part(&rng, 2),
+            .top_p = 1,
+            .repeat_penalty = 1,
+            .repeat_last = llm_random_next(&rng) % 80,
+            .seed = (uint64_t)round,
+        };
+        if (which == 0 || which == 7) {
+            p.frequency_penalty = part(&rng, 0.3);
+            p.presence_penalty = part(&rng, 2) - 1;
+        }
+        if (which == 1 || which == 7) {
+            p.dry_multiplier = part(&rng, 2);
+            p.dry_base = 1 + part(&rng, 1);
+            p.dry_allowed_length = 1 + (uint32_t)round % 3;
+            p.dry_last = 1 + llm_random_next(&rng) % 130;
+        }
+        if (which == 2 || which == 7)
+            p.top_n_sigma = 0.2f + part(&rng, 2);
+        if (which == 3 || which == 7)
+            p.typical_p = part(&rng, 1);
+        if (which == 4 || which == 7) {
+            p.xtc_probability = part(&rng, 1);
+            p.xtc_threshold = part(&rng, 0.2);
+        }
+        if (which == 5 || which == 7) {
+            p.dynatemp_range = part(&rng, 1);
+            p.dynatemp_exponent = 0.5f + part(&rng, 2);
+        }
+        if (which == 6 || which == 7) {
+            p.bias = bias;
+            p.n_bias = 2;
+        }
+        check_draws(&p, logits, n_vocab, history, n_history);
+    }
+}
+
+/* The order of a chain matters: of 0.6, 0.3, 0.1, top_k 2 first leaves 2/3 and
+ * 1/3, of which 0.6 needs one; else the first two are needed for 0.65. */
+static void test_chain(void **state)
+{
+    (void)state;
+    const float logits[3] = {logf(0.6f), logf(0.3f), logf(0.1f)};
+    static const struct {
+        const char *chain;
+        int drawn;
+    } cases[] = {{"top_k;top_p", 1}, {"top_p;top_k", 2}, {"", 3}, {"top_k", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        clv_sampler_params p = clv_sampler_defaults();
+        int counts[3] = {0};
+        clv_sampler *s;
+        p.top_k = 2;
+        p.top_p = 0.65f;
+        p.chain = cases[i].chain;
+        assert_ok(clv_sampler_create(&p, 3, &s));
+        for (int j = 0; j < 200; j++) {
+            int32_t id;
+            assert_ok(clv_sampler_sample(s, logits, &id));
+            counts[id]++;
+        }
+        assert_int_equal(!!counts[0] + !!counts[1] + !!counts[2],
+                         cases[i].drawn);
+        clv_sampler_destroy(s);
+    }
+    clv_sampler_params p = clv_sampler_defaults();
+    clv_sampler *s;
+    p.chain = "top_k;topp";
+    assert_fails(clv_sampler_create(&p, 3, &s), CLV_ERR_INVALID, "'topp'");
+}
+
+static clv_tokenizer *bundled_tokenizer(void)
+{
+    char path[4096];
+    clv_tokenizer *tok;
+    snprintf(path, sizeof path, "%s/models/nano-q8_0.gguf",
+             getenv("CLEAVE_TEST_SOURCE"));
+    assert_ok(clv_tokenizer_load(path, &tok));
+    return tok;
+}
+
+/* What most penalises after this text: the token that DRY takes most from. */
+static double dry_difference(clv_sampler_params p, const char *text)
+{
+    const clv_tokenizer *tok = p.tokenizer;
+    int32_t *ids, id, next;
+    uint64_t n;
+    double found = 0;
+    assert_ok(clv_tokenize(tok, text, strlen(text), 0, &ids, &n));
+    next = ids[--n]; /* what would go on */
+    const uint32_t n_vocab = clv_tokenizer_describe(tok).n_vocab;
+    float *logits = calloc(n_vocab, sizeof *logits);
+    clv_sampler *s;
+    p.temperature = 0;
+    assert_ok(clv_sampler_create(&p, n_vocab, &s));
+    clv_sampler_prime(s, ids, n);
+    /* The lead that the token needs to be chosen all the same. */
+    for (double lead = 0.001; lead < 100; lead *= 1.1) {
+        logits[next] = (float)lead;
+        assert_ok(clv_sampler_sample(s, logits, &id));
+        if (id == next)
+            break;
+        found = lead;
+    }
+    clv_sampler_destroy(s);
+    clv_tokens_free(ids);
+    free(logits);
+    return found;
+}
+
+static void test_dry_breakers(void **state)
+{
+    (void)state;
+    clv_tokenizer *tok = bundled_tokenizer();
+    clv_sampler_params p = clv_sampler_defaults();
+    static const char *const custom[] = {"c"}, *const two[] = {"=", "e f"};
+    p.tokenizer = tok;
+    p.dry_multiplier = 1;
+    /* " b" to " f" are repeated, five tokens: 1.75^(5 - 2). */
+    const char text[] = "a b c d e f g = a b c d e f g";
+    assert_float_equal(dry_difference(p, text), 5.36, 0.6);
+    /* Behind the colon, two are: 1.75^0. */
+    assert_float_equal(dry_difference(p, "a b c d: e f g = a b c d: e f g"), 1,
+                       0.1);
+    p.dry_breakers = custom;
+    p.n_dry_breakers = 1;
+    assert_float_equal(dry_difference(p, text), 1.75, 0.2);
+    p.dry_breakers = two;
+    p.n_dry_breakers = 2;
+    assert_true(dry_difference(p, text) == 0);
+    p.tokenizer = NULL;
+    clv_sampler *s;
+    assert_fails(clv_sampler_create(&p, 9, &s), CLV_ERR_INVALID, "tokenizer");
+    clv_tokenizer_destroy(tok);
+}
+
+/* Over many draws from one distribution, the mean surprise comes near tau. */
+static void test_mirostat(void **state)
+{
+    (void)state;
+    const uint32_t n_vocab = 500;
+    float logits[500];
+    double log_total = 0;
+    for (uint32_t i = 0; i < n_vocab; i++) {
+        logits[i] = -1.2f * logf((float)i + 1); /* as words are */
+        log_total += exp(logits[i]);
+    }
+    log_total = log(log_total);
+    for (uint32_t version = 1; version <= 2; version++) {
+        for (float tau = 2; tau < 5; tau += 1) {
+            clv_sampler_params p = clv_sampler_defaults();
+            clv_sampler *s;
+            double sum = 0;
+            p.temperature = 1;
+            p.mirostat = version;
+            p.mirostat_tau = tau;
+            assert_ok(clv_sampler_create(&p, n_vocab, &s));
+            for (int i = 0; i < 3000; i++) {
+                int32_t id;
+                assert_ok(clv_sampler_sample(s, logits, &id));
+                if (i >= 500)
+                    sum += (log_total - logits[id]) / log(2) / 2500;
+            }
+            /* Of what is left they are that surprising, of all somewhat more.
+             */
+            assert_true(sum > tau - 0.3 && sum < tau + 1.2);
+            clv_sampler_destroy(s);
+        }
+    }
+}
+
+/* Mirostat 2 by hand: mu 4 leaves surprises up to 4 bits. */
+static void test_mirostat_truncates(void **state)
+{
+    (void)state;
+    const float logits[4] = {0, -1, -2, -3.5f}; /* 0.6, 1.6, 3.1, 5.6 bits */
+    clv_sampler_params p = clv_sampler_defaults();
+    clv_sampler *s;
+    int32_t id;
+    p.temperature = 1;
+    p.mirostat = 2;
+    p.mirostat_tau = 2;
+    p.mirostat_eta = 0; /* mu stays at 2 * tau */
+    assert_ok(clv_sampler_create(&p, 4, &s));
+    int seen[4] = {0};
+    for (int i = 0; i < 500; i++) {
+        assert_ok(clv_sampler_sample(s, logits, &id));
+        seen[id]++;
+    }
+    assert_true(seen[0] && seen[1] && seen[2] && !seen[3]);
+    clv_sampler_destroy(s);
+}
+
+static void test_reset(void **state)
+{
+    (void)state;
+    const float logits[3] = {3, 2, 1};
+    const int32_t seen[2] = {0, 1};
+    clv_sampler_params p = clv_sampler_defaults();
+    clv_sampler *s;
+    int32_t id;
+    p.temperature = 0;
+    p.presence_penalty = 10;
+    assert_ok(clv_sampler_create(&p, 3, &s));
+    clv_sampler_prime(s, seen, 2);
+    assert_ok(clv_sampler_sample(s, logits, &id));
+    assert_int_equal(id, 2);
+    clv_sampler_restart(s);
+    assert_ok(clv_sampler_sample(s, logits, &id));
+    assert_int_equal(id, 2);
+    clv_sampler_reset(s);
+    assert_ok(clv_sampler_sample(s, logits, &id));
+    assert_int_equal(id, 0);
+    clv_sampler_destroy(s);
 }
 
 static void test_greedy(void **state)
@@ -272,6 +454,19 @@ static void test_refused(void **state)
     REFUSE(repeat_penalty, 0, "penalty");
     REFUSE(repeat_penalty, INFINITY, "penalty");
     REFUSE(repeat_last, UINT32_MAX, "4294967295");
+    REFUSE(frequency_penalty, NAN, "frequency");
+    REFUSE(typical_p, 2, "typical-p");
+    REFUSE(dry_multiplier, -1, "DRY multiplier");
+    REFUSE(xtc_probability, 1.1f, "XTC");
+    REFUSE(mirostat, 3, "mirostat");
+    REFUSE(dry_last, 1u << 30, "DRY penalty");
+    const clv_logit_bias bad[] = {{10, 1}, {1, NAN}};
+    for (int i = 0; i < 2; i++) {
+        p = clv_sampler_defaults();
+        p.bias = &bad[i];
+        p.n_bias = 1;
+        refuse(p, 10, "logit bias");
+    }
     refuse(clv_sampler_defaults(), 0, "vocabulary");
     clv_sampler_destroy(NULL);
 }
@@ -280,6 +475,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_reference),
+        cmocka_unit_test(test_others_against_reference),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_dry_breakers),
+        cmocka_unit_test(test_mirostat),
+        cmocka_unit_test(test_mirostat_truncates),
+        cmocka_unit_test(test_reset),
         cmocka_unit_test(test_greedy),
         cmocka_unit_test(test_history_window),
         cmocka_unit_test(test_nothing_finite),

@@ -1,5 +1,6 @@
 /* Sessions: batches, truncation, limits, cancellation, several threads. */
 #include "rig.h"
+#include "runtime/kv_cache.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,6 +88,47 @@ static void test_f16_cache(void **state)
     assert_logits(logits, 0, N, 2e-3);
     clv_session_destroy(f16);
     clv_session_destroy(f32);
+}
+
+static void test_q8_0_cache(void **state)
+{
+    (void)state;
+    clv_session *s = NULL;
+    const clv_session_params q8_0 = {.n_ctx = 64, .kv_dtype = CLV_DTYPE_Q8_0};
+    assert_fails(clv_session_create(model, &q8_0, &s), CLV_ERR_UNSUPPORTED,
+                 "heads of 16 channels are not whole blocks of 32");
+    assert_null(s);
+
+    tiny_params p = tiny_defaults();
+    p.head_dim = p.rope_dim = 32;
+    p.n_heads = 2;
+    p.n_kv_heads = 1;
+    llm_source *source;
+    clv_model *wide = rig_model(ctx, &p, &source);
+    const float *exact, *rounded;
+    clv_session *f32 = rig_session(wide, 64, 7, CLV_DTYPE_F32);
+    s = rig_session(wide, 64, 7, CLV_DTYPE_Q8_0);
+    assert_int_equal(clv_session_kv_size(s), 2 * 2 * 64 * 34);
+    assert_ok(clv_session_eval(f32, ids, N, CLV_LOGITS_ALL, &exact));
+    assert_ok(clv_session_eval(s, ids, N, CLV_LOGITS_ALL, &rounded));
+    const double error = sqrt(rig_error(rounded, exact, N * p.n_vocab));
+    assert_true(error < 2e-2);
+    assert_true(error > 1e-5); /* it is rounded */
+    clv_session_destroy(f32);
+    clv_session_destroy(s);
+    clv_model_destroy(wide);
+}
+
+static void test_memory_for_cache(void **state)
+{
+    (void)state;
+    assert_ok(llm_kv_cache_fits(1 << 20, 1024, 1 << 20));
+    assert_fails(
+        llm_kv_cache_fits(64 << 20, 4096, 33 << 20), CLV_ERR_LIMIT,
+        "KV cache of 4096 positions takes 64.0 MiB, 33.0 MiB of memory "
+        "are free; 2048 positions would fit");
+    assert_fails(llm_kv_cache_fits(1 << 20, 64, 1 << 16), CLV_ERR_LIMIT,
+                 "; 4 positions would fit");
 }
 
 static void test_truncate(void **state)
@@ -339,6 +381,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batch_sizes),
         cmocka_unit_test(test_f16_cache),
+        cmocka_unit_test(test_q8_0_cache),
+        cmocka_unit_test(test_memory_for_cache),
         cmocka_unit_test(test_truncate),
         cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_context_overflow),

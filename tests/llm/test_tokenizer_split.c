@@ -233,8 +233,8 @@ static void rewrites(const llm_normalizer *normalizer, const char *text,
     llm_rewriting work = {0};
     llm_matcher matcher = {0};
     llm_str out;
-    assert_ok(
-        llm_normalize(normalizer, &work, &matcher, llm_str_of(text), &out));
+    assert_ok(llm_normalize(normalizer, &work, &matcher, llm_str_of(text), true,
+                            &out));
     assert_int_equal(out.size, strlen(expected));
     assert_memory_equal(out.data, expected, out.size);
     llm_rewriting_finish(&work);
@@ -305,8 +305,9 @@ static void finds(const llm_specials *specials, const char *text, bool control,
     size_t used = 0;
     llm_span taken;
     int32_t id;
+    const llm_specials_wanted wanted = {.control = control};
     for (uint64_t at = 0; llm_specials_next(specials, text, strlen(text), at,
-                                            control, &taken, &id);
+                                            &wanted, &taken, &id);
          at = taken.start + taken.size)
         used += (size_t)snprintf(out + used, sizeof out - used, "[%d %u-%u]",
                                  id, taken.start, taken.start + taken.size);

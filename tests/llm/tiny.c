@@ -207,6 +207,7 @@ llm_source *tiny_create(const tiny_params *p)
         .head_dim = p->head_dim,
         .n_experts = p->n_experts,
         .n_experts_used = p->n_experts_used,
+        .experts_normalised = 1,
         .n_ctx_train = 128,
         .sliding_window = p->window,
         .norm_eps = 1e-5f,

@@ -49,6 +49,7 @@ static inline int tiny_list(tiny_tensor *out, bool tied, bool biases)
         {"self_attn.q_proj.bias", TINY_Q, 0, true},
         {"self_attn.k_proj.bias", TINY_KV, 0, true},
         {"self_attn.v_proj.bias", TINY_KV, 0, true},
+        {"self_attn.o_proj.bias", TINY_EMBD, 0, true},
     };
     int n = 0;
     out[n++] =
@@ -122,10 +123,11 @@ static inline void tiny_write(temp *t, const tiny_options *o)
              "\"hidden_size\":%d,\"intermediate_size\":%d,"
              "\"num_hidden_layers\":%d,\"num_attention_heads\":4,"
              "\"num_key_value_heads\":2,\"head_dim\":%d,"
-             "\"tie_word_embeddings\":%s%s}",
+             "\"attention_bias\":%s,\"tie_word_embeddings\":%s%s}",
              o->architecture ? o->architecture : "LlamaForCausalLM", TINY_VOCAB,
              TINY_EMBD, TINY_FF, TINY_LAYERS, TINY_HEAD,
-             o->tied ? "true" : "false", o->config ? o->config : "");
+             o->biases ? "true" : "false", o->tied ? "true" : "false",
+             o->config ? o->config : "");
     temp_write_text(t, "config.json", config);
     bytes_free(&header);
     bytes_free(&data);

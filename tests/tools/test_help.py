@@ -63,10 +63,30 @@ class Mistakes(cli.Case):
         self.usage("run", "-Z", says=["'-Z'", "cleave run --help"])
         self.usage("tokenize", "--threads", "1", says="'--threads'")
         self.usage("run", "--no-temp", says="'--no-temp'")
-        for option in "-cnv", "--stop", "-ngl", "-dvc":
+        for option in "-zzz", "--stop", "-dvc":
             result = self.usage("run", option, says=["'%s'" % option, "--help"])
             self.assertNotIn("did you mean", result.err)
         self.bad("devices", "-dev", "gpu:7", says=["gpu:7", "core.devices"])
+
+    def test_options_of_llama_cpp(self):
+        for args, says in (
+                (["-ngl", "99"], ["-ngl", "--devices"]),
+                (["--n-gpu-layers=99"], ["--n-gpu-layers", "--devices"]),
+                (["--rope-freq-base", "1e6"], "config.json"),
+                (["--lora", "a.gguf"], "merge"),
+                (["-ot", "exps=CPU"], "plan"), (["--mlock"], "--mlock"),
+                (["--samplers", "top_k;x"], None)):
+            if says:
+                result = self.usage("run", "-p", "x", *args, says=says)
+                self.assertEqual(result.err.count("\n"), 1)
+        # What is so in any case is skipped, with the value that it has.
+        same = ["run", "-p", "x", "-n", "0", "--temp", "0"]
+        for args in (["-fa"], ["-fa", "on"], ["--flash-attn=auto"],
+                     ["--no-warmup", "--jinja", "-cb"], ["--swa-full"]):
+            result = self.good(*same, *args)
+            self.assertIn("note: %s: " % args[0].split("=")[0], result.err)
+        self.assertEqual(self.good(*same, "-q", "-fa", "on").err, "")
+        self.usage(*same, "-fa", "maybe", says="'maybe'")
 
     def test_bad_values(self):
         self.usage("run", "-p", "x", "--temp", "hot",
@@ -80,7 +100,10 @@ class Mistakes(cli.Case):
                    says="'99999999999999999999'")
         self.usage("run", "-p", "x", "-t", "0", says=["-t", "1..1024"])
         self.usage("run", "-p", "x", "--kv-type", "q8",
-                   says=["--kv-type", "f16|f32"])
+                   says=["--kv-type", "f16|f32|q8_0"])
+        self.usage("run", "-p", "x", "--keep", "4", says="--context-shift")
+        self.usage("run", "-p", "x", "--grammar", "g", "-j", "{}",
+                   says="one of --grammar")
         self.usage("bench", "-p", "1,,2", says=["-p", "'1,,2'"])
         self.usage("bench", "-o", "xml", says=["-o", "'xml'", "md|csv|json"])
         self.usage("quantize", "a.gguf", "q3_x", says=["'q3_x'", "q8_0"])

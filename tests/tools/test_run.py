@@ -38,7 +38,8 @@ class Text(cli.Case):
 
     def test_batches_and_threads_change_nothing(self):
         prompt, text = self.golden()[0]
-        for args in (["-b", 1], ["-b", 7, "-t", 1], ["--kv-type", "f32"]):
+        for args in (["-b", 1], ["-b", 7, "-t", 1], ["--kv-type", "f32"],
+                     ["-b", 64, "-ub", 5], ["-ctk", "f32", "-ctv", "f32"]):
             with self.subTest(args):
                 out = self.good(*greedy("-n", 64, "-p", prompt, *args)).text
                 self.assertEqual(prompt + out, text)
@@ -64,6 +65,76 @@ class Text(cli.Case):
         self.assertTrue(out.startswith("a\tb\nA\\n\\q\""), out)
         out = self.good(*greedy(*args, "--no-escape", "-p", prompt)).text
         self.assertTrue(out.startswith(prompt), out)
+
+    def test_grammar(self):
+        args = ("run", "-m", cli.NANO, "-q", "-p", "x = ")
+        for seed in range(4):
+            text = self.good(*args, "-s", seed, "--ignore-eos", "--grammar",
+                             'root ::= [a-f]{3,8} " or " ("b" | "c")').text
+            self.assertRegex(text, r"^[a-f]{3,8} or [bc]$")
+        path = self.write("g.gbnf", 'root ::= "yes"\n')
+        self.assertEqual(self.good(*args, "--grammar-file", path).text, "yes")
+        schema = {"type": "object", "required": ["n", "tags"], "properties": {
+            "n": {"type": "integer", "minimum": 10, "maximum": 12},
+            "tags": {"type": "array", "items": {"enum": ["a", "b"]},
+                     "minItems": 1, "maxItems": 2},
+            "s": {"type": "string", "maxLength": 5}}}
+        for seed in range(4):
+            value = json.loads(self.good(*args, "-s", seed, "-j",
+                                         json.dumps(schema)).text)
+            self.assertIn(value["n"], (10, 11, 12))
+            self.assertIn(len(value["tags"]), (1, 2))
+            self.assertLessEqual(set(value["tags"]), {"a", "b"})
+            self.assertLessEqual(set(value), {"n", "tags", "s"})
+        path = self.write("s.json", json.dumps({"const": [1]}))
+        self.assertEqual(self.good(*args, "-jf", path).text, "[1]")
+        self.bad(*args, "--grammar", "root ::= (", says=["line 1", "root"])
+        self.bad(*args, "-j", '{"type":"number","minimum":1}',
+                 says=["#", "'minimum'"])
+        self.bad(*args, "-jf", self.path("absent"), says="absent")
+
+    def test_logit_bias(self):
+        args = ("run", "-m", cli.NANO, "-q", "-p", "x", "-n", 3)
+        ids = self.cleave("tokenize", "-m", cli.NANO, "-p", "x").text.split()
+        text = self.good(*args, "-l", "%s+1000" % ids[-1]).text
+        self.assertEqual(text, "xxx")
+        self.assertNotIn("x", self.good(*args, "-l", "%s+1000" % ids[-1], "-l",
+                                        "%s-inf" % ids[-1]).text)
+        for bad in "5", "5*3", "x+1", "5+inf", "5+nan", "-1+2", "5+1x":
+            self.bad(*args, "--logit-bias=" + bad, says=["--logit-bias", bad])
+        self.bad(*args, "-l", "99999999+1", says=["99999999", "vocabulary"])
+
+    def test_samplers_are_reached(self):
+        args = ("run", "-m", cli.NANO, "-q", "-s", 3, "-n", 24, "-p", "def ")
+        plain = self.good(*args).text
+        for more in (["--mirostat", 1], ["--mirostat", 2], ["--typical", 0.2],
+                     ["--top-n-sigma", 0.1], ["--presence-penalty", 9],
+                     ["--frequency-penalty", 9], ["--dynatemp-range", 0.7],
+                     ["--xtc-probability", 1, "--xtc-threshold", 0.01],
+                     ["--samplers", "temperature"],
+                     ["--dry-multiplier", 50, "--dry-allowed-length", 1]):
+            with self.subTest(more):
+                self.assertNotEqual(self.good(*args, *more).text, plain)
+        self.bad(*args, "--samplers", "top_k;tpo_p", says="'tpo_p'")
+
+    def test_context_shift(self):
+        args = greedy("-c", 24, "-p", "import os", "--ignore-eos", "-q")
+        short = self.good(*args).text
+        out = self.good(*args, "-n", 60, "--context-shift", "--keep", 2).text
+        self.assertTrue(out.startswith(short), out)
+        self.assertGreater(len(out), len(short))
+
+    def test_cache_of_q8_0(self):
+        prompt, text = self.golden()[0]
+        args = greedy("-n", 8, "-p", prompt)
+        result = self.good(*args, "-ctk", "q8_0", "-ctv", "q8_0")
+        self.assertTrue(text.startswith(prompt + result.text), result.text)
+        plain = self.good(*args)
+        size = re.compile(r"([\d.]+) MiB of KV cache")
+        self.assertAlmostEqual(
+            float(size.search(result.err).group(1)) /
+            float(size.search(plain.err).group(1)), 34 / 64, 2)
+        self.bad(*args, "-ctk", "q8_0", says=["q8_0", "f16", "--kv-type"])
 
     def test_seed_decides(self):
         args = ("run", "-m", cli.NANO, "-n", 24, "-p", "def ", "--temp", "1.5",
@@ -205,7 +276,10 @@ class Limits(cli.Case):
         self.assertEqual(self.good(*greedy("-n", 0, "-p", "x")).out, b"")
 
     def test_impossible_context(self):
-        self.bad(*greedy("-n", 1, "-p", "x", "-c", 2147483647, "-q"))
+        self.bad(*greedy("-n", 1, "-p", "x", "-c", 2147483647, "-q"),
+                 says=["2147483647", "positions would fit"])
+        err = self.good(*greedy("-n", 1, "-p", "x", "-c", 512, "-v")).err
+        self.assertIn("KV cache of 512 positions in f16: ", err)
 
 
 class Bundled(cli.Case):

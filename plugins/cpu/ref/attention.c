@@ -1,7 +1,6 @@
 #include "ref.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* Cache rows scored at a time. */
@@ -13,21 +12,29 @@ typedef struct state {
     float top, sum; /* maximum so far, sum of exp(score - top) */
 } state;
 
-static float load(const void *base, int64_t i, bool half)
+/* Element i of a row. */
+static float load(const uint8_t *row, int64_t i, uint32_t dtype)
 {
-    return half ? clv_f16_to_f32(((const uint16_t *)base)[i])
-                : ((const float *)base)[i];
+    if (dtype == CLV_DTYPE_F32)
+        return ((const float *)(const void *)row)[i];
+    if (dtype == CLV_DTYPE_F16)
+        return clv_f16_to_f32(((const uint16_t *)(const void *)row)[i]);
+    const uint8_t *block = row + i / 32 * 34; /* Q8_0 */
+    uint16_t scale;
+    memcpy(&scale, block, sizeof scale);
+    return clv_f16_to_f32(scale) * (float)(int8_t)block[2 + i % 32];
 }
 
 /* Scores of cache rows begin..end, and the running maximum. */
 static float score(const cpu_attention_args *a, const float *q, int64_t column,
-                   int64_t begin, int64_t end, bool half, state *s)
+                   int64_t begin, int64_t end, uint32_t dtype, state *s)
 {
     float top = s->top;
     for (int64_t j = begin; j < end; j++) {
+        const uint8_t *k = (const uint8_t *)a->k + j * a->kv_stride;
         float dot = 0;
         for (int64_t d = 0; d < a->head_dim; d++)
-            dot += q[d] * load(a->k, j * a->kv_stride + column + d, half);
+            dot += q[d] * load(k, column + d, dtype);
         dot *= a->scale;
         if (a->softcap)
             dot = a->softcap * tanhf(dot / a->softcap);
@@ -38,10 +45,10 @@ static float score(const cpu_attention_args *a, const float *q, int64_t column,
 }
 
 static void add_block(const cpu_attention_args *a, const float *q,
-                      int64_t column, int64_t begin, int64_t end, bool half,
-                      state *s)
+                      int64_t column, int64_t begin, int64_t end,
+                      uint32_t dtype, state *s)
 {
-    float top = score(a, q, column, begin, end, half, s);
+    float top = score(a, q, column, begin, end, dtype, s);
     if (top == -INFINITY) {
         /* Nothing but NaN must not get lost. */
         for (int64_t j = begin; j < end; j++)
@@ -55,15 +62,16 @@ static void add_block(const cpu_attention_args *a, const float *q,
     for (int64_t d = 0; d < a->head_dim; d++)
         s->acc[d] *= rescale;
     for (int64_t j = begin; j < end; j++) {
+        const uint8_t *v = (const uint8_t *)a->v + j * a->kv_stride;
         float p = expf(s->scores[j - begin] - top);
         s->sum += p;
         for (int64_t d = 0; d < a->head_dim; d++)
-            s->acc[d] += p * load(a->v, j * a->kv_stride + column + d, half);
+            s->acc[d] += p * load(v, column + d, dtype);
     }
 }
 
 static void one_query(const cpu_attention_args *a, int64_t i, int64_t h,
-                      bool half)
+                      uint32_t dtype)
 {
     int64_t column = h / (a->heads / a->kv_heads) * a->head_dim;
     int64_t end =
@@ -74,24 +82,33 @@ static void one_query(const cpu_attention_args *a, int64_t i, int64_t h,
     state s = {.acc = a->scratch, .top = -INFINITY};
     memset(s.acc, 0, (size_t)a->head_dim * sizeof *s.acc);
     for (int64_t j = begin > 0 ? begin : 0; j < end; j += BLOCK)
-        add_block(a, q, column, j, j + BLOCK < end ? j + BLOCK : end, half, &s);
+        add_block(a, q, column, j, j + BLOCK < end ? j + BLOCK : end, dtype,
+                  &s);
     float scale = s.sum ? 1 / s.sum : 0;
     for (int64_t d = 0; d < a->head_dim; d++)
         y[d] = s.acc[d] * scale;
 }
 
-static void attention_f32(const cpu_attention_args *a)
+static void attention(const cpu_attention_args *a, uint32_t dtype)
 {
     for (int64_t h = a->h_begin; h < a->h_end; h++)
         for (int64_t i = a->q_begin; i < a->q_end; i++)
-            one_query(a, i, h, false);
+            one_query(a, i, h, dtype);
+}
+
+static void attention_f32(const cpu_attention_args *a)
+{
+    attention(a, CLV_DTYPE_F32);
 }
 
 static void attention_f16(const cpu_attention_args *a)
 {
-    for (int64_t h = a->h_begin; h < a->h_end; h++)
-        for (int64_t i = a->q_begin; i < a->q_end; i++)
-            one_query(a, i, h, true);
+    attention(a, CLV_DTYPE_F16);
+}
+
+static void attention_q8_0(const cpu_attention_args *a)
+{
+    attention(a, CLV_DTYPE_Q8_0);
 }
 
 static void rope(const float *x, const float *sin_cos, float *y, int64_t heads,
@@ -114,5 +131,6 @@ void cpu_ref_attention(cpu_kernels *table)
 {
     table->attention[CLV_DTYPE_F32] = attention_f32;
     table->attention[CLV_DTYPE_F16] = attention_f16;
+    table->attention[CLV_DTYPE_Q8_0] = attention_q8_0;
     table->rope = rope;
 }

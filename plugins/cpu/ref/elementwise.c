@@ -52,6 +52,14 @@ static void scale(const float *x, float *y, int64_t n, float factor)
         y[i] = factor * x[i];
 }
 
+static void round_by(const float *x, float *y, int64_t n, float scale)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float k = rintf(x[i] / scale);
+        y[i] = scale ? scale * (k < -127 ? -127 : k > 127 ? 127 : k) : x[i];
+    }
+}
+
 static void softcap(const float *x, float *y, int64_t n, float cap)
 {
     for (int64_t i = 0; i < n; i++)
@@ -149,6 +157,7 @@ void cpu_ref_elementwise(cpu_kernels *table)
     table->sigmoid = sigmoid;
     table->scale = scale;
     table->softcap = softcap;
+    table->round = round_by;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;

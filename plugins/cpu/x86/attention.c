@@ -77,23 +77,27 @@ static void multiply(f32_tile t, int64_t tokens)
     }
 }
 
+/* Bytes of n elements: whole blocks of Q8_0. */
+static ALWAYS_INLINE int64_t bytes(int64_t n, const int dtype)
+{
+    return dtype == CLV_DTYPE_Q8_0 ? n / 32 * 34
+                                   : n * (dtype == CLV_DTYPE_F32 ? 4 : 2);
+}
+
 /* scores = q * transpose(keys), for keys first .. first + n. */
 static ALWAYS_INLINE void score(const cpu_attention_args *a, const rows *r,
                                 int64_t column, int64_t first, int n,
                                 const int dtype)
 {
-    size_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
-    int64_t k_stride = a->kv_stride * (int64_t)width;
-
     memset(r->b->scores, 0,
            (size_t)(r->outer.n * r->inner.n) * sizeof(r->b->scores[0]));
     for (int64_t d = 0; d < a->head_dim; d += DEPTH) {
         int depth = (int)min64(DEPTH, a->head_dim - d);
         for (int p = 0; p < n; p += F32_ROWS) {
             float *panel = r->b->keys[p / F32_ROWS][0];
-            f32_pack((const uint8_t *)a->k + (first + p) * k_stride +
-                         (size_t)(column + d) * width,
-                     k_stride, n - p, depth, panel, dtype);
+            f32_pack((const uint8_t *)a->k + (first + p) * a->kv_stride +
+                         bytes(column + d, dtype),
+                     a->kv_stride, n - p, depth, panel, dtype);
             for (int64_t o = 0; o < r->outer.n; o++)
                 multiply(
                     (f32_tile){
@@ -179,22 +183,19 @@ static ALWAYS_INLINE void load_values(const cpu_attention_args *a, float *out,
                                       int64_t column, int64_t first, int n,
                                       int width, const int dtype)
 {
-    size_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     for (int j = 0; j < n; j++) {
-        const uint8_t *v = (const uint8_t *)a->v +
-                           (size_t)((first + j) * a->kv_stride + column) * size;
+        const uint8_t *v = (const uint8_t *)a->v + (first + j) * a->kv_stride;
         float *to = out + j * F32_ROWS;
         if (width == F32_ROWS) {
             for (int i = 0; i < F32_ROWS; i += 8)
-                _mm256_storeu_ps(to + i,
-                                 f32_load8(v + (size_t)i * size, dtype));
+                _mm256_storeu_ps(to + i, f32_load8_at(v, column + i, 8, dtype));
             continue;
         }
         for (int i = 0; i < F32_ROWS; i += 8) {
             int left = width < i ? 0 : width < i + 8 ? width - i : 8;
-            _mm256_storeu_ps(
-                to + i,
-                f32_load_tail(v + (size_t)(left ? i : 0) * size, left, dtype));
+            _mm256_storeu_ps(to + i,
+                             left ? f32_load8_at(v, column + i, left, dtype)
+                                  : _mm256_setzero_ps());
         }
     }
 }
@@ -267,10 +268,9 @@ static ALWAYS_INLINE void gather(const cpu_attention_args *a, const rows *r,
 static void prefetch(const cpu_attention_args *a, int64_t column, int64_t first,
                      int64_t end, const int dtype)
 {
-    int64_t size = dtype == CLV_DTYPE_F32 ? 4 : 2;
     for (int64_t j = first; j < min64(end, first + KEYS); j++) {
-        int64_t at = (j * a->kv_stride + column) * size;
-        for (int64_t i = 0; i < a->head_dim * size; i += 64) {
+        int64_t at = j * a->kv_stride + bytes(column, dtype);
+        for (int64_t i = 0; i < bytes(a->head_dim, dtype); i += 64) {
             _mm_prefetch((const char *)a->k + at + i, _MM_HINT_T0);
             _mm_prefetch((const char *)a->v + at + i, _MM_HINT_T0);
         }
@@ -352,8 +352,14 @@ static void attention_f16(const cpu_attention_args *a)
     attention(a, CLV_DTYPE_F16);
 }
 
+static void attention_q8_0(const cpu_attention_args *a)
+{
+    attention(a, CLV_DTYPE_Q8_0);
+}
+
 void ISA(cpu_x86_attention)(cpu_kernels *table)
 {
     table->attention[CLV_DTYPE_F32] = attention_f32;
     table->attention[CLV_DTYPE_F16] = attention_f16;
+    table->attention[CLV_DTYPE_Q8_0] = attention_q8_0;
 }

@@ -8,12 +8,6 @@
 #include "vec.h"
 #include "../kernels.h"
 
-/* Eight signed bytes as floats, times d. */
-static inline __m256 scaled(__m128i q, __m256 d)
-{
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), d);
-}
-
 static inline __m256 magnitude(const float *p)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_loadu_ps(p));

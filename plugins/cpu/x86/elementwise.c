@@ -46,6 +46,19 @@ UNARY(gelu, unused, vf_gelu(a))
 UNARY(sigmoid, unused, vf_sigmoid(a))
 UNARY(scale, factor, vf_mul(a, vf_set1(factor)))
 UNARY(capped, cap, vf_mul(vf_set1(cap), vf_tanh(vf_div(a, vf_set1(cap)))))
+/* NaN stays NaN: the second operand is taken where one is. */
+UNARY(rounded, scale,
+      vf_mul(vf_set1(scale),
+             vf_max(vf_set1(-127),
+                    vf_min(vf_set1(127), vf_round(vf_div(a, vf_set1(scale)))))))
+
+static void round_by(const float *x, float *y, int64_t n, float step)
+{
+    if (step)
+        rounded(x, y, n, step);
+    else
+        scale(x, y, n, 1);
+}
 
 static void softcap(const float *x, float *y, int64_t n, float cap)
 {
@@ -213,6 +226,7 @@ void ISA(cpu_x86_elementwise)(cpu_kernels *table)
     table->sigmoid = sigmoid;
     table->scale = scale;
     table->softcap = softcap;
+    table->round = round_by;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;

@@ -4,21 +4,25 @@
  * nibbles come. Conversion is the reference's.
  */
 #define DTYPE CLV_DTYPE_I4
+#define GROUP 32
 #define OFFSET 8
+#define TOP 15
 #define PREPARE_ROWS ISA(cpu_x86_q8_pair_rows)
 
 #include "block.h"
 
-static ALWAYS_INLINE __m256i block_bytes(const uint8_t *q)
+static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 {
     /* Adds 8 to each nibble. */
-    return nibbles(_mm256_xor_si256(load_twice(q), _mm256_set1_epi8(-120)));
+    return nibbles(vi_xor(load_twice(first_block(w, p), last_block(w, p, n)),
+                          vi_set1_8(-120)));
+}
+
+static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
+{
+    *out->scale = beside_factors(p);
 }
 
 #include "matmul_u8s8.h"
 
-void ISA(cpu_x86_i4)(cpu_kernels *table)
-{
-    table->formats[DTYPE].matmul = matmul;
-    table->formats[DTYPE].prepare = (cpu_prepare){PREPARE_SIZE, PREPARE_ROWS};
-}
+FORMAT(i4)

@@ -1,23 +1,22 @@
 /* I8: signed bytes, scales beside them. Conversion is the reference's. */
 #define DTYPE CLV_DTYPE_I8
+#define GROUP 32
 #define OFFSET 128
+#define TOP 255
 
 #include "block.h"
 
-static ALWAYS_INLINE __m256i block_bytes(const uint8_t *q)
+static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 {
-    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)q),
-                            _mm256_set1_epi8(-128));
+    return vi_xor(load_both(first_block(w, p), last_block(w, p, n)),
+                  vi_set1_8(-128));
 }
 
-#ifdef __AVX512VNNI__
-#include "matmul_u8s8.h"
-#else
-#include "matmul_s16.h"
-#endif
-
-void ISA(cpu_x86_i8)(cpu_kernels *table)
+static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 {
-    table->formats[DTYPE].matmul = matmul;
-    table->formats[DTYPE].prepare = (cpu_prepare){PREPARE_SIZE, PREPARE_ROWS};
+    *out->scale = beside_factors(p);
 }
+
+#include "matmul_bytes.h"
+
+FORMAT(i8)

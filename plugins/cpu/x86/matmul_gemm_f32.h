@@ -41,14 +41,37 @@ static inline __m256 f32_load_tail(const uint8_t *p, int n, const int dtype)
     return f32_load8(tail, dtype);
 }
 
+/* Of a row of Q8_0, the eight values from k, a multiple of 8, on. */
+static ALWAYS_INLINE __m256 f32_load8_q8_0(const uint8_t *row, int64_t k)
+{
+    const uint8_t *block = row + k / 32 * 34;
+    uint16_t scale;
+    memcpy(&scale, block, sizeof(scale));
+    const __m256i q = _mm256_cvtepi8_epi32(
+        _mm_loadl_epi64((const __m128i *)(block + 2 + k % 32)));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(q),
+                         _mm256_set1_ps(_cvtsh_ss(scale)));
+}
+
+/* Of a row, the n <= 8 values from k on; zeros follow. */
+static ALWAYS_INLINE __m256 f32_load8_at(const uint8_t *row, int64_t k, int n,
+                                         const int dtype)
+{
+    if (dtype == CLV_DTYPE_Q8_0) /* of which 8 are there */
+        return f32_load8_q8_0(row, k);
+    row += k * (dtype == CLV_DTYPE_F32 ? 4 : 2);
+    return n < 8 ? f32_load_tail(row, n, dtype) : f32_load8(row, dtype);
+}
+
 /* Eight rows of w, k .. k + 8 to a panel's columns; of the block, n_rows by n
  * values are there. */
 static inline void f32_pack_edge(const uint8_t *w, int64_t w_stride, int n_rows,
-                                 int n, float *panel, const int dtype)
+                                 int64_t k, int n, float *panel,
+                                 const int dtype)
 {
     __m256 v[8];
     for (int i = 0; i < 8; i++)
-        v[i] = i < n_rows ? f32_load_tail(w + i * w_stride, n, dtype)
+        v[i] = i < n_rows ? f32_load8_at(w + i * w_stride, k, n, dtype)
                           : _mm256_setzero_ps();
     transpose8(v);
     for (int i = 0; i < n; i++)
@@ -61,20 +84,18 @@ static ALWAYS_INLINE void f32_pack(const uint8_t *w, int64_t w_stride,
                                    int n_rows, int depth, float *panel,
                                    const int dtype)
 {
-    int64_t width = dtype == CLV_DTYPE_F32 ? 4 : 2;
-
     for (int r = 0; r < F32_ROWS; r += 8, w += 8 * w_stride, panel += 8) {
         int k = 0;
         for (; k + 8 <= depth && r + 8 <= n_rows; k += 8) {
             __m256 v[8];
             for (int i = 0; i < 8; i++)
-                v[i] = f32_load8(w + i * w_stride + k * width, dtype);
+                v[i] = f32_load8_at(w + i * w_stride, k, 8, dtype);
             transpose8(v);
             for (int i = 0; i < 8; i++)
                 _mm256_storeu_ps(panel + (k + i) * F32_ROWS, v[i]);
         }
         for (; k < depth; k += 8)
-            f32_pack_edge(w + k * width, w_stride, n_rows - r,
+            f32_pack_edge(w, w_stride, n_rows - r, k,
                           depth - k < 8 ? depth - k : 8, panel + k * F32_ROWS,
                           dtype);
     }

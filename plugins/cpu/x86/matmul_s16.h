@@ -1,9 +1,8 @@
 /*
- * Products of signed 8-bit weights (Q8_0, I8) by 16-bit integer products, see
- * prepare.h for x. GEMM folds the scales of four blocks of w into 13-bit
- * integers with one scale a group, so that the sums of a whole group need no
- * scaling. GEMV reads w as it is stored. The weights lie as int8 behind the
- * block's head; block_bytes() is not used.
+ * Products of weights of all 8 bits by 16-bit integer products, see prepare.h
+ * for x. GEMM folds the scales of four blocks of w into 13-bit integers with
+ * one scale a group, so that the sums of a whole group need no scaling. GEMV
+ * reads w as it is stored. OFFSET is 128 and GROUP 32.
  */
 #pragma once
 
@@ -14,38 +13,38 @@
 #define GEMV_TOKENS 4 /* rows of x at once */
 #define GEMM_FROM 13  /* rows of x from which packing pays */
 #define DEPTH 512
-#define GROUPS (DEPTH / Q16_GROUP)
 #define ROWS (2 * VL)
+#define FOLDED (Q16_GROUP / CPU_BLOCK) /* blocks in a group of x */
+
+_Static_assert(OFFSET == 128 && GROUP == CPU_BLOCK, "blocks of signed bytes");
 
 typedef struct panel {
-    float d[GROUPS][ROWS];
+    float d[DEPTH / Q16_GROUP][ROWS];
     int16_t q[DEPTH / 2][ROWS][2];
 } panel;
 
-/* A group of row o of w from element k on, up to four blocks, in units of the
- * answer. */
-static ALWAYS_INLINE float fold_group(const cpu_matmul_args *a, int64_t o,
-                                      int64_t k, int blocks, int16_t *q)
+/* The blocks of a group, in units of the answer; bytes as weights() has them.
+ * The rest of the group becomes zero. */
+static ALWAYS_INLINE float fold_group(const uint8_t *w, const float *d,
+                                      int blocks, int16_t *q)
 {
-    const uint8_t *w =
-        (const uint8_t *)a->w + o * a->w_stride + k / CPU_BLOCK * block_size();
-    float d[Q16_GROUP / CPU_BLOCK], top = 0;
+    float top = 0;
 
     for (int b = 0; b < blocks; b++) {
-        d[b] = block_scale(a, o, k + b * CPU_BLOCK, w + b * block_size());
         if (!isfinite(d[b]))
             top = NAN;
         else if (fabsf(d[b]) > top)
             top = fabsf(d[b]);
     }
     float unit = top > 0 ? 32760 / top : 0;
-    for (int b = 0; b < blocks; b++, w += block_size(), q += CPU_BLOCK) {
+    for (int b = 0; b < blocks; b++, w += CPU_BLOCK, q += CPU_BLOCK) {
         /* (32 q * m) / 2^15 = q * d / unit, at most 4095 as |q| <= 128 */
         int m = _mm_cvtss_si32(_mm_set_ss(d[b] * unit));
         __m256i m16 = _mm256_set1_epi16((int16_t)m);
         for (int i = 0; i < CPU_BLOCK; i += 16) {
-            __m256i v = _mm256_cvtepi8_epi16(
-                _mm_loadu_si128((const __m128i *)(w + block_head() + i)));
+            __m256i v =
+                _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(w + i)));
+            v = _mm256_sub_epi16(v, _mm256_set1_epi16(OFFSET));
             v = _mm256_mulhrs_epi16(_mm256_slli_epi16(v, 5), m16);
             _mm256_store_si256((__m256i *)(q + i), v);
         }
@@ -54,22 +53,44 @@ static ALWAYS_INLINE float fold_group(const cpu_matmul_args *a, int64_t o,
     return top * (128.0f / Q16_MAX);
 }
 
+/* A piece of eight rows, as rows of 16 bits; d: scales of the groups. */
+static void fold_rows(const cpu_matmul_args *a, int64_t o, int n_rows,
+                      int64_t k, float d[2][8], int16_t q[8][PIECE])
+{
+    uint8_t bytes[PIECE] __attribute__((aligned(64)));
+    for (int i = 0; i < 8; i++) {
+        piece w = piece_at(a, o + (i < n_rows ? i : n_rows - 1), k,
+                           blocks_from(a, k));
+        factors f;
+        float scales[BLOCKS];
+        read_factors(&w, &f);
+        store_eight(scales, f.scale[0]);
+        for (int p = 0; p < VECTORS(w.n); p++)
+            vi_store(bytes + p * 4 * VL, weights(w.w, p, w.n));
+        for (int g = 0; g < 2; g++) {
+            int left = w.n - g * FOLDED;
+            left = left < 0 ? 0 : left < FOLDED ? left : FOLDED;
+            d[g][i] = fold_group(bytes + g * Q16_GROUP, scales + g * FOLDED,
+                                 left, q[i] + g * Q16_GROUP);
+        }
+    }
+}
+
 static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
                  int64_t k_begin, int depth, void *out)
 {
     panel *p = out;
-    int16_t q[8][Q16_GROUP] __attribute__((aligned(64)));
+    int16_t q[8][PIECE] __attribute__((aligned(64)));
+    float d[2][8];
 
     for (int r = 0; r < ROWS; r += 8) {
-        for (int k = 0; k < depth; k += Q16_GROUP) {
-            int blocks =
-                (depth - k < Q16_GROUP ? depth - k : Q16_GROUP) / CPU_BLOCK;
-            for (int i = 0; i < 8; i++) {
-                int here = r + i < n_rows ? blocks : 0;
-                p->d[k / Q16_GROUP][r + i] =
-                    fold_group(a, o + r + i, k_begin + k, here, q[i]);
-            }
-            for (int j = 0; j < Q16_GROUP; j += 16) {
+        for (int k = 0; k < depth; k += PIECE) {
+            int left = n_rows - r;
+            fold_rows(a, left > 0 ? o + r : o, left > 0 ? left : 1, k_begin + k,
+                      d, q);
+            for (int g = 0; g < 2; g++)
+                memcpy(&p->d[k / Q16_GROUP + g][r], d[g], sizeof d[g]);
+            for (int j = 0; j < PIECE; j += 16) {
                 __m256 v[8];
                 for (int i = 0; i < 8; i++)
                     v[i] = _mm256_load_ps((const float *)&q[i][j]);
@@ -130,91 +151,87 @@ static void micro(const gemm_tile *t)
     WITH_TOKENS(t->tokens, micro_n, t)
 }
 
-/* Adds a block's products to lanes of 32 bits. */
-#if VL == 16
-typedef struct wide {
-    vi v;
-} wide;
-static ALWAYS_INLINE wide widen(const uint8_t *q)
-{
-    return (wide){_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)q))};
-}
-static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
-{
-    return vi_madd16(w.v, vi_load(x));
-}
-#else
+/* The two halves of a vector of bytes as signed 16 bits. */
 typedef struct wide {
     vi low, high;
 } wide;
-static ALWAYS_INLINE wide widen(const uint8_t *q)
+static ALWAYS_INLINE wide widen(vi bytes)
 {
-    return (wide){
-        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)q)),
-        _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(q + 16))),
-    };
-}
-static ALWAYS_INLINE vi dot_block(wide w, const int16_t *x)
-{
-    return vi_add32(vi_madd16(w.low, vi_load(x)),
-                    vi_madd16(w.high, vi_load(x + 16)));
-}
+    vi q = vi_xor(bytes, vi_set1_8(-128));
+#if VL == 16
+    return (wide){_mm512_cvtepi8_epi16(_mm512_castsi512_si256(q)),
+                  _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(q, 1))};
+#else
+    return (wide){_mm256_cvtepi8_epi16(_mm256_castsi256_si128(q)),
+                  _mm256_cvtepi8_epi16(_mm256_extracti128_si256(q, 1))};
 #endif
+}
 
-/* acc += blocks of row o of the weight, all in one group of x, times n rows of
- * x, which xp and at (the first value's index) give. */
-static ALWAYS_INLINE void dot_blocks(const cpu_matmul_args *a, int64_t o,
-                                     const uint8_t *w, const int blocks,
-                                     const uint8_t *xp, size_t x_size,
-                                     int64_t at, vf *acc, const int n)
+/* Vector p of w times x, with the scales of its blocks, added to acc. */
+static ALWAYS_INLINE vf dot_vector(wide w, const int16_t *x,
+                                   const float *scales, int p, vf acc)
 {
-    vf sum[GEMV_TOKENS];
+    vi low = vi_madd16(w.low, vi_load(x));
+    vi high = vi_madd16(w.high, vi_load(x + 2 * VL));
+#if VL == 16
+    acc = vf_fma(vf_from_int(low), vf_set1(scales[2 * p]), acc);
+    return vf_fma(vf_from_int(high), vf_set1(scales[2 * p + 1]), acc);
+#else
+    return vf_fma(vf_from_int(vi_add32(low, high)), vf_set1(scales[p]), acc);
+#endif
+}
 
+/* A piece of w times n rows of x. */
+static ALWAYS_INLINE void dot_piece(const piece *w, const uint8_t *xp,
+                                    size_t x_size, vf *acc, const int n)
+{
+    float scales[GEMV_TOKENS][BLOCKS] __attribute__((aligned(64)));
+    const int64_t length = w->a->k, k = w->k;
+    factors f;
+
+    read_factors(w, &f);
     UNROLL
-    for (int t = 0; t < n; t++)
-        sum[t] = vf_zero();
+    for (int t = 0; t < n; t++) {
+        const float *d = q16_scales(xp + t * x_size, length) + k / Q16_GROUP;
+        __m256 dx = _mm256_set_m128(_mm_set1_ps(w->n > FOLDED ? d[1] : 0),
+                                    _mm_set1_ps(d[0]));
+        store_eight(scales[t], vf_mul(f.scale[0], eight_lanes(dx)));
+    }
     UNROLL
-    for (int b = 0; b < blocks; b++) {
-        const uint8_t *block = w + b * block_size();
-        vf d = vf_set1(block_scale(a, o, at + b * CPU_BLOCK, block));
-        wide q = widen(block + block_head());
+    for (int p = 0; p < VECTORS(w->n); p++) {
+        wide q = widen(weights(w->w, p, w->n));
         UNROLL
         for (int t = 0; t < n; t++) {
             const int16_t *x =
-                (const int16_t *)(xp + t * x_size) + at + b * CPU_BLOCK;
-            sum[t] = vf_fma(vf_from_int(dot_block(q, x)), d, sum[t]);
+                (const int16_t *)(xp + t * x_size) + k + p * 4 * VL;
+            acc[t] = dot_vector(q, x, scales[t], p, acc[t]);
         }
     }
-    UNROLL
-    for (int t = 0; t < n; t++)
-        acc[t] = vf_fma(
-            sum[t], vf_set1(q16_scales(xp + t * x_size, a->k)[at / Q16_GROUP]),
-            acc[t]);
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t i, size_t x_size, const int n)
+                                  int64_t first, size_t x_size, const int n)
 {
-    const uint8_t *w = (const uint8_t *)a->w + o * a->w_stride;
-    const uint8_t *xp = (const uint8_t *)a->xp + (size_t)i * x_size;
-    const int whole = Q16_GROUP / CPU_BLOCK;
-    int64_t k = a->k, at = 0;
+    const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
+    int64_t k = 0;
     vf acc[GEMV_TOKENS];
 
     UNROLL
     for (int t = 0; t < n; t++)
         acc[t] = vf_zero();
-    for (; at + Q16_GROUP <= k; at += Q16_GROUP) {
-        if (i == 0)
-            prefetch_stream(w, 3);
-        dot_blocks(a, o, w, whole, xp, x_size, at, acc, n);
-        w += whole * block_size();
+    for (; k + PIECE <= a->k; k += PIECE) {
+        piece w = piece_at(a, o, k, BLOCKS);
+        if (first == 0)
+            prefetch_stream(w.w, (int)(piece_size() + 63) / 64);
+        dot_piece(&w, xp, x_size, acc, n);
     }
-    for (; at < k; at += CPU_BLOCK, w += block_size())
-        dot_blocks(a, o, w, 1, xp, x_size, at, acc, n);
+    if (k < a->k) {
+        piece w = piece_at(a, o, k, blocks_from(a, k));
+        dot_piece(&w, xp, x_size, acc, n);
+    }
     UNROLL
     for (int t = 0; t < n; t++)
-        a->y[(i + t) * a->y_stride + o] =
+        a->y[(first + t) * a->y_stride + o] =
             vf_hsum(acc[t]) + (a->bias ? a->bias[o] : 0);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Products of unsigned 8-bit weights, see block.h, and signed 8-bit x, see
- * prepare.h. Weights have an OFFSET that makes them unsigned; the block sums of
- * x take it out again.
+ * prepare.h. The sums of x take the weights' offset out again, and multiply
+ * their minimums.
  */
 #pragma once
 
@@ -9,48 +9,74 @@
 
 #define DEPTH 1024
 #define ROWS (2 * VL)
+#define HAS_MINIMUM (OFFSET == 0)
 
 typedef struct panel {
-    float d[DEPTH / CPU_BLOCK][ROWS];
+    float d[DEPTH / GROUP][ROWS];
+    float m[HAS_MINIMUM ? DEPTH / GROUP : 1][ROWS];
     uint8_t q[DEPTH / 4][ROWS][4];
 } panel;
+
+/* A piece of row r: its factors, and its bytes in a row of their own. */
+static ALWAYS_INLINE void pack_row(panel *p, const piece *from, int r, int g,
+                                   uint8_t *bytes)
+{
+    float lanes[2][GROUP_VECTORS * VL];
+    factors f;
+    read_factors(from, &f);
+    for (int i = 0; i < GROUP_VECTORS; i++) {
+        vf_store(lanes[0] + i * VL, f.scale[i]);
+        if (HAS_MINIMUM)
+            vf_store(lanes[1] + i * VL, f.minimum[i]);
+    }
+    for (int i = 0; i < from->n * CPU_BLOCK / GROUP; i++) {
+        p->d[g + i][r] = lanes[0][i];
+        if (HAS_MINIMUM)
+            p->m[g + i][r] = lanes[1][i];
+    }
+    for (int i = 0; i < VECTORS(from->n); i++)
+        vi_store(bytes + i * 4 * VL, weights(from->w, i, from->n));
+}
+
+/* Eight rows of n blocks to columns. */
+static void pack_columns(panel *p, uint8_t rows[8][PIECE], int r, int k, int n)
+{
+    for (int b = 0; b < n; b++) {
+        __m256 v[8];
+        for (int i = 0; i < 8; i++)
+            v[i] = _mm256_load_ps((const float *)&rows[i][b * CPU_BLOCK]);
+        transpose8(v);
+        for (int i = 0; i < 8; i++)
+            _mm256_storeu_ps((float *)p->q[k / 4 + b * 8 + i][r], v[i]);
+    }
+}
 
 static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
                  int64_t k_begin, int depth, void *out)
 {
     panel *p = out;
+    uint8_t rows[8][PIECE] __attribute__((aligned(64)));
+
     for (int r = 0; r < ROWS; r += 8) {
-        const uint8_t *w = (const uint8_t *)a->w + (o + r) * a->w_stride +
-                           k_begin / CPU_BLOCK * block_size();
-        for (int b = 0; b < depth / CPU_BLOCK; b++, w += block_size()) {
-            __m256 v[8];
+        for (int k = 0; k < depth; k += PIECE) {
+            int n = blocks_from(a, k_begin + k);
             for (int i = 0; i < 8; i++) {
-                const uint8_t *block = w + i * a->w_stride;
-                int used = r + i < n_rows;
-                p->d[b][r + i] =
-                    used ? block_scale(a, o + r + i, k_begin + b * CPU_BLOCK,
-                                       block)
-                         : 0;
-                v[i] =
-                    used
-                        ? _mm256_castsi256_ps(block_bytes(block + block_head()))
-                        : _mm256_setzero_ps();
+                /* Rows past the end: the last one's, which nobody reads. */
+                int at = r + i < n_rows ? r + i : n_rows - 1;
+                piece from = piece_at(a, o + at, k_begin + k, n);
+                pack_row(p, &from, r + i, k / GROUP, rows[i]);
             }
-            transpose8(v);
-            for (int i = 0; i < 8; i++)
-                _mm256_storeu_ps((float *)p->q[b * 8 + i][r], v[i]);
+            pack_columns(p, rows, r, k, n);
         }
     }
 }
-
-/* OFFSET in units of the nibble's, which the sums of x are made for. */
-#define OFFSET_UNITS (OFFSET / 8.0f)
 
 #ifdef __AVX512VNNI__
 #include "matmul_u8s8_vnni.h"
 #else
 #include "matmul_u8s8_madd.h"
 #endif
+#include "matmul_u8s8_gemv.h"
 
 static void matmul(const cpu_matmul_args *a)
 {

@@ -58,28 +58,33 @@ void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
     }
 }
 
-static float q8_block(const float *x, int8_t *q, float *sum)
+static float q8_block(const float *x, int8_t *q, float *sum, float *halves)
 {
-    vi top = vi_zero(), total = vi_zero();
+    vi top = vi_zero();
     float inverse, d;
 
     for (int i = 0; i < CPU_BLOCK; i += VL)
         top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
     d = group_scale(vi_hmax32(top), 127, &inverse);
-    for (int i = 0; i < CPU_BLOCK; i += VL) {
-        vf v = inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
-        vi rounded = vf_to_int(v);
-        total = vi_add32(total, rounded);
-        vi_store_8(q + i, rounded);
+    for (int h = 0; h < 2; h++) {
+        vi total = vi_zero();
+        for (int i = h * 16; i < h * 16 + 16; i += VL) {
+            vf v =
+                inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
+            vi rounded = vf_to_int(v);
+            total = vi_add32(total, rounded);
+            vi_store_8(q + i, rounded);
+        }
+        halves[h] = vf_hsum(vf_from_int(total));
     }
-    *sum = -8 * vf_hsum(vf_from_int(total));
+    *sum = halves[0] + halves[1];
     return d;
 }
 
 size_t ISA(cpu_x86_q8_size)(int64_t k)
 {
     return cpu_round_up((size_t)k +
-                        (size_t)(k / CPU_BLOCK) * 2 * sizeof(float));
+                        (size_t)(k / CPU_BLOCK) * 4 * sizeof(float));
 }
 
 void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
@@ -90,9 +95,9 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
     for (int64_t i = 0; i < n; i++, x += x_stride) {
         int8_t *q = (int8_t *)out + (size_t)i * size;
         float *d = (float *)(q + k);
-        float *sum = d + k / CPU_BLOCK;
-        for (int64_t j = 0; j < k; j += CPU_BLOCK)
-            *d++ = q8_block(x + j, q + j, sum++);
+        float *sum = d + k / CPU_BLOCK, *halves = sum + k / CPU_BLOCK;
+        for (int64_t j = 0; j < k; j += CPU_BLOCK, halves += 2)
+            *d++ = q8_block(x + j, q + j, sum++, halves);
     }
 }
 

@@ -7,9 +7,9 @@
  * the group's scale costs nothing: the products are of 16-bit values anyway,
  * and 128 of them, with weights of 12 bits and sign, just fit 32 bits.
  *
- * q8 (for Q4_0, and for all with VNNI): int8 q[k], float d[k / 32],
- * float s[k / 32], where s = -8 sum(q) of the block: it takes out the offset of
- * nibbles stored unsigned. |q| <= 127.
+ * q8 (for the others, and for all with VNNI): int8 q[k], float d[k / 32], and
+ * the sums of q over 32 and over 16 elements, float s[k / 32], h[k / 16].
+ * |q| <= 127.
  *
  * q8 pairs (for I4): the same, each block's even elements in front of its odd
  * ones, as the low and high nibbles of the weight's bytes have them.
@@ -37,9 +37,10 @@ static inline const float *q8_scales(const void *row, int64_t k)
     return (const float *)((const int8_t *)row + k);
 }
 
-static inline const float *q8_sums(const void *row, int64_t k)
+/* Sums of q over groups of CPU_BLOCK or of half of it. */
+static inline const float *q8_sums(const void *row, int64_t k, int group)
 {
-    return q8_scales(row, k) + k / CPU_BLOCK;
+    return q8_scales(row, k) + (group == CPU_BLOCK ? 1 : 2) * (k / CPU_BLOCK);
 }
 
 size_t ISA(cpu_x86_q16_size)(int64_t k);

@@ -2,13 +2,20 @@
 #include "convert_block.h"
 
 #define DTYPE CLV_DTYPE_Q4_0
+#define GROUP 32
 #define OFFSET 8
+#define TOP 15
 
 #include "block.h"
 
-static ALWAYS_INLINE __m256i block_bytes(const uint8_t *q)
+static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 {
-    return nibbles(load_twice(q));
+    return block_nibbles(w, p, n, 2);
+}
+
+static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
+{
+    *out->scale = block_factors(p, 0);
 }
 
 #include "matmul_u8s8.h"

@@ -1,22 +1,25 @@
-/* Q8_0: signed bytes. Without VNNI 16-bit products of them are the fastest. */
+/* Q8_0: signed bytes. */
 #include "convert_block.h"
 
 #define DTYPE CLV_DTYPE_Q8_0
+#define GROUP 32
 #define OFFSET 128
+#define TOP 255
 
 #include "block.h"
 
-static ALWAYS_INLINE __m256i block_bytes(const uint8_t *q)
+static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
 {
-    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)q),
-                            _mm256_set1_epi8(-128));
+    return vi_xor(load_both(first_block(w, p) + 2, last_block(w, p, n) + 2),
+                  vi_set1_8(-128));
 }
 
-#ifdef __AVX512VNNI__
-#include "matmul_u8s8.h"
-#else
-#include "matmul_s16.h"
-#endif
+static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
+{
+    *out->scale = block_factors(p, 0);
+}
+
+#include "matmul_bytes.h"
 
 static void to_f32(const void *src, float *dst, int64_t n)
 {

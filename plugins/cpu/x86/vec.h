@@ -87,6 +87,10 @@ static inline vf vf_from_bf16(const uint16_t *p)
 
 static inline vi vi_zero(void) { return _mm512_setzero_si512(); }
 static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+static inline void vi_store(void *p, vi v) { _mm512_storeu_si512(p, v); }
+static inline vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+static inline vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+static inline vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 
 static inline vi vf_abs_bits(vf v)
 {
@@ -203,6 +207,13 @@ static inline vi vi_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
 }
+static inline void vi_store(void *p, vi v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+static inline vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+static inline vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+static inline vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
 
 static inline vi vf_abs_bits(vf v)
 {
@@ -306,8 +317,11 @@ static inline vi vf_to_int(vf v) { return V(cvtps_epi32)(v); }
 static inline vf vf_from_int(vi v) { return V(cvtepi32_ps)(v); }
 
 static inline vi vi_set1_32(int32_t x) { return V(set1_epi32)(x); }
+static inline vi vi_set1_8(int8_t x) { return V(set1_epi8)(x); }
 static inline vi vi_set1_16(int16_t x) { return V(set1_epi16)(x); }
 static inline vi vi_add32(vi a, vi b) { return V(add_epi32)(a, b); }
+static inline vi vi_srl16(vi a, int n) { return V(srli_epi16)(a, (unsigned)n); }
+static inline vi vi_sll16(vi a, int n) { return V(slli_epi16)(a, (unsigned)n); }
 static inline vi vi_madd16(vi a, vi b) { return V(madd_epi16)(a, b); }
 static inline vi vi_maddubs(vi u, vi s) { return V(maddubs_epi16)(u, s); }
 static inline vi vi_max32(vi a, vi b) { return V(max_epi32)(a, b); }

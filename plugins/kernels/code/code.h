@@ -77,11 +77,15 @@ typedef enum gpu_post_op {
     GPU_POST_MUL_GELU,
     GPU_POST_SILU,
     GPU_POST_GELU,
+    GPU_POST_SIGMOID,
+    GPU_POST_SCALE,   /* v * value */
+    GPU_POST_SOFTCAP, /* value * tanh(v / value) */
 } gpu_post_op;
 
 typedef struct gpu_post {
     gpu_post_op op;
     uint32_t operand; /* index in the call's operands */
+    float value;
 } gpu_post;
 
 #define GPU_MAX_POSTS 8

@@ -22,6 +22,7 @@ static const char opencl_c[] =
     "#define MEM(t) t##_MEM\n" /* first in calls of the accessors */
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
+    "#define tanh_f32(x) tanh(x)\n"
     "#define sin_cos(x, s, c) s = sincos(x, &c)\n"
     "#define QUAD_F32(q) as_float4(q)\n";
 
@@ -47,6 +48,20 @@ static const char glsl[] =
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
     "#define QUAD_F32(q) uintBitsToFloat(q)\n"
+    /* Near 0, where the quotient of exponentials has no digits left, by the
+     * series; past 10 it is 1 in f32. What min makes of NaN is anybody's
+     * guess. */
+    "f32 tanh_f32(f32 v)\n"
+    "{\n"
+    "    f32 z = v * v;\n"
+    "    if (z < 0.0625f)\n"
+    "        return v * (1.0f - z * (0.333333333f - z * (0.133333333f -\n"
+    "               z * (0.053968254f - z * 0.021869489f))));\n"
+    "    if (abs(v) > 10.0f)\n"
+    "        return v < 0.0f ? -1.0f : 1.0f;\n"
+    "    f32 e = exp(-2.0f * abs(v));\n"
+    "    return (v < 0.0f ? -1.0f : 1.0f) * (1.0f - e) / (1.0f + e);\n"
+    "}\n"
     /* Quarter turns are taken off in three parts that k multiplies exactly;
      * the built-in functions promise nothing outside -pi..pi. */
     "void sin_cos_of(f32 x, out f32 s, out f32 c)\n"
@@ -114,6 +129,19 @@ static const char common[] =
     "{\n"
     "    f32 z = 1.5957691216057308f * (x + 0.044715f * x * x * x);\n"
     "    return x / (1.0f + exp_f32(-z));\n"
+    "}\n"
+    "f32 sigmoid_f32(f32 x) { return 1.0f / (1.0f + exp_f32(-x)); }\n"
+    "f32 softcap_f32(f32 x, f32 cap) { return cap * tanh_f32(x / cap); }\n"
+    "f32x4 sigmoid4(f32x4 v)\n"
+    "{\n"
+    "    return f32x4_of(sigmoid_f32(v.x), sigmoid_f32(v.y), "
+    "sigmoid_f32(v.z),\n"
+    "                    sigmoid_f32(v.w));\n"
+    "}\n"
+    "f32x4 softcap4(f32x4 v, f32 cap)\n"
+    "{\n"
+    "    return f32x4_of(softcap_f32(v.x, cap), softcap_f32(v.y, cap),\n"
+    "                    softcap_f32(v.z, cap), softcap_f32(v.w, cap));\n"
     "}\n"
     "f32x4 silu4(f32x4 v)\n"
     "{\n"

@@ -86,15 +86,23 @@ static void put_posts(gpu_maker *m, gpu_text *out, const char *value,
         gpu_printf(out, "(%s)", value);
         return;
     }
+    static const char *const functions[] = {[GPU_POST_SILU] = "silu",
+                                            [GPU_POST_GELU] = "gelu",
+                                            [GPU_POST_SIGMOID] = "sigmoid",
+                                            [GPU_POST_SCALE] = "",
+                                            [GPU_POST_SOFTCAP] = "softcap"};
     const gpu_post *post = &m->call->posts[n - 1];
-    const bool unary = post->op == GPU_POST_SILU || post->op == GPU_POST_GELU;
-    if (unary)
-        gpu_printf(out, "%s%s", post->op == GPU_POST_SILU ? "silu" : "gelu",
-                   slice ? "4" : "_f32");
+    const bool unary = post->op >= GPU_POST_SILU;
+    if (unary && *functions[post->op])
+        gpu_printf(out, "%s%s", functions[post->op], slice ? "4" : "_f32");
     gpu_puts(out, "(");
     put_posts(m, out, value, at, slice, n - 1);
     if (!unary)
         put_post_operand(m, out, post, at, slice);
+    else if (post->op >= GPU_POST_SCALE)
+        gpu_printf(out, "%s bits_f32(%uu)",
+                   post->op == GPU_POST_SCALE ? " *" : ",",
+                   (unsigned)clv_float_bits(post->value));
     gpu_puts(out, ")");
 }
 

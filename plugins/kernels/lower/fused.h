@@ -9,6 +9,7 @@
 typedef struct gpu_link {
     gpu_post_op op;
     gpu_tensor operand; /* index CLV_NO_TENSOR: none */
+    float value;
 } gpu_link;
 
 typedef struct gpu_chain {
@@ -32,25 +33,36 @@ static inline bool gpu_add_links(gpu_chain *chain, const gpu_node *node,
     gpu_link *link = &chain->links[chain->n_links++];
     switch (node->node.op) {
     case CLV_OP_ADD:
-        *link = (gpu_link){GPU_POST_ADD, *other};
+        *link = (gpu_link){GPU_POST_ADD, *other, 0};
         return true;
     case CLV_OP_MUL:
-        *link = (gpu_link){GPU_POST_MUL, *other};
+        *link = (gpu_link){GPU_POST_MUL, *other, 0};
         return true;
     case CLV_OP_SILU:
-        *link = (gpu_link){GPU_POST_SILU, none};
+        *link = (gpu_link){GPU_POST_SILU, none, 0};
         return true;
     case CLV_OP_GELU:
-        *link = (gpu_link){GPU_POST_GELU, none};
+        *link = (gpu_link){GPU_POST_GELU, none, 0};
+        return true;
+    case CLV_OP_SIGMOID:
+        *link = (gpu_link){GPU_POST_SIGMOID, none, 0};
+        return true;
+    case CLV_OP_SCALE:
+        *link = (gpu_link){GPU_POST_SCALE, none, node->node.attr.scale.factor};
+        return true;
+    case CLV_OP_SOFTCAP:
+        *link = (gpu_link){GPU_POST_SOFTCAP, none, node->node.attr.softcap.cap};
+        if (link->value == 0) /* none */
+            *link = (gpu_link){GPU_POST_SCALE, none, 1};
         return true;
     case CLV_OP_GLU:
         if (at) { /* the input is what is gated */
             *link = (gpu_link){silu ? GPU_POST_MUL_SILU : GPU_POST_MUL_GELU,
-                               *other};
+                               *other, 0};
             return true;
         }
-        *link = (gpu_link){silu ? GPU_POST_SILU : GPU_POST_GELU, none};
-        chain->links[chain->n_links++] = (gpu_link){GPU_POST_MUL, *other};
+        *link = (gpu_link){silu ? GPU_POST_SILU : GPU_POST_GELU, none, 0};
+        chain->links[chain->n_links++] = (gpu_link){GPU_POST_MUL, *other, 0};
         return true;
     }
     chain->n_links--;

@@ -70,6 +70,13 @@ void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand)
     call->n_posts++;
 }
 
+void gpu_call_link(gpu_call *call, const gpu_link *link)
+{
+    call->posts[call->n_posts].value = link->value;
+    gpu_call_post(call, link->op,
+                  gpu_has(&link->operand) ? &link->operand : NULL);
+}
+
 void gpu_call_param(gpu_call *call, const char *name, gpu_expr value)
 {
     call->params[call->n_params++] = (gpu_param){name, value};
@@ -208,9 +215,8 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
         if (longer->n_posts == GPU_MAX_POSTS ||
             gpu_call_args(longer) >= GPU_MAX_ARGS)
             return false;
-        const bool has = gpu_has(&link->operand);
-        gpu_call_post(longer, link->op, has ? &link->operand : NULL);
-        if (!has)
+        gpu_call_link(longer, link);
+        if (!gpu_has(&link->operand))
             continue;
         gpu_operand *operand = &longer->operands[longer->n_operands - 1];
         operand->offset = dst->offset; /* the same channels */

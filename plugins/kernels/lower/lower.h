@@ -87,6 +87,9 @@ gpu_operand *gpu_add_private_rows(gpu_call *call, const char *name,
                                   int64_t stride, bool written);
 /* Adds an op on what is written. operand: NULL for those of one value. */
 void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand);
+/* The same of a link (fused.h). */
+struct gpu_link;
+void gpu_call_link(gpu_call *call, const struct gpu_link *link);
 void gpu_call_param(gpu_call *call, const char *name, gpu_expr value);
 void gpu_call_define(gpu_call *call, const char *name, int64_t value);
 /* Has the call reduce by subgroups, where the target has them: it is a variant

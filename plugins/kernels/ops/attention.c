@@ -225,6 +225,10 @@ static bool check_attention(gpu_node *node)
     if (dim > MAX_HEAD_DIM)
         return gpu_no(node, "head_dim %u is not in 1..%d", (unsigned)dim,
                       MAX_HEAD_DIM);
+    const uint32_t dtype = node->in[1].d.dtype;
+    if (!clv_dtype_in(dtype, CLV_DTYPES_FLOAT))
+        return gpu_no(node, "k and v are %s; no kernel reads blocks",
+                      clv_format_of(dtype)->name);
     const gpu_attention s = preferred_prefill(node);
     if (gpu_is_disabled(target,
                         s.transposed ? "attention_transposed" : "attention") ||

@@ -30,9 +30,7 @@ static clv_status lower_element(gpu_lowering *lowering, const gpu_node *node)
     begin_copy(&call, clv_op_name(node->op->op), node);
     gpu_add_links(&chain, node, 0);
     for (uint32_t i = 0; i < chain.n_links; i++)
-        gpu_call_post(&call, chain.links[i].op,
-                      gpu_has(&chain.links[i].operand) ? &chain.links[i].operand
-                                                       : NULL);
+        gpu_call_link(&call, &chain.links[i]);
     return gpu_add_run(lowering, &call);
 }
 
@@ -131,6 +129,21 @@ const gpu_op gpu_op_gelu = {.op = CLV_OP_GELU,
                             .lower = lower_element,
                             .fuses = true,
                             .slices = slices};
+const gpu_op gpu_op_sigmoid = {.op = CLV_OP_SIGMOID,
+                               .check = check_element,
+                               .lower = lower_element,
+                               .fuses = true,
+                               .slices = slices};
+const gpu_op gpu_op_scale = {.op = CLV_OP_SCALE,
+                             .check = check_element,
+                             .lower = lower_element,
+                             .fuses = true,
+                             .slices = slices};
+const gpu_op gpu_op_softcap = {.op = CLV_OP_SOFTCAP,
+                               .check = check_element,
+                               .lower = lower_element,
+                               .fuses = true,
+                               .slices = slices};
 const gpu_op gpu_op_glu = {.op = CLV_OP_GLU,
                            .check = check_element,
                            .lower = lower_element,

@@ -94,6 +94,70 @@ static clv_status lower_softmax(gpu_lowering *lowering, const gpu_node *node)
     return gpu_add_run(lowering, &call);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Norms of heads                                                            */
+
+static bool check_head_norm(gpu_node *node)
+{
+    const int64_t heads = node->in[0].d.dims[1] / node->node.attr.norm.head_dim;
+    return (heads <= GPU_MAX_GROUPS ||
+            gpu_no_more(node, "heads", heads, GPU_MAX_GROUPS)) &&
+           check_rows(node);
+}
+
+static bool head_has_slices(const gpu_node *node)
+{
+    return node->node.attr.norm.head_dim % 4 == 0;
+}
+
+static clv_status lower_head_norm(gpu_lowering *lowering, const gpu_node *node)
+{
+    const int64_t head = node->node.attr.norm.head_dim;
+    const uint32_t group = gpu_row_group(lowering->target, head);
+    const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
+    gpu_call call;
+    gpu_call_init(&call, "head_norm", gpu_template_head_norm, node->index,
+                  group);
+    gpu_call_define(&call, "GROUP", group);
+    gpu_call_define(&call, "HEAD", head);
+    gpu_call_define(&call, "SLICES", head_has_slices(node));
+    gpu_call_subgroups(&call, lowering->target, "head_norm_subgroups");
+    gpu_call_rows(&call, "src", &node->in[0], false);
+    const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
+    call.groups[0] = gpu_constant(node->in[0].d.dims[1] / head);
+    call.groups[1] = gpu_ceil(dst->width, each);
+    gpu_call_rows(&call, "weight", &node->in[1], false);
+    gpu_call_param(&call, "each", gpu_constant(each));
+    gpu_call_param(&call, "eps", gpu_float(node->node.attr.norm.eps));
+    return gpu_add_run(lowering, &call);
+}
+
+static uint32_t head_norm_slices(const gpu_node *node)
+{
+    return 1 | (head_has_slices(node) ? GPU_SLICES_OUT : 0);
+}
+
+static clv_status lower_sparse_mixer(gpu_lowering *lowering,
+                                     const gpu_node *node)
+{
+    gpu_call call;
+    begin_rows(&call, node, gpu_template_sparse_mixer, "sparse_mixer_subgroups",
+               lowering->target);
+    gpu_call_use(&call, gpu_template_packed);
+    gpu_call_param(&call, "jitter", gpu_float(node->node.attr.mixer.jitter));
+    return gpu_add_run(lowering, &call);
+}
+
+/* Places are counted as floats. */
+static bool check_sparse_mixer(gpu_node *node)
+{
+    const int64_t most = 1 << 24, n = node->in[0].d.dims[1];
+    return (n < most || gpu_no_more(node, "columns", n, most)) &&
+           check_rows(node);
+}
+
+/* ------------------------------------------------------------------------ */
+
 static uint32_t norm_slices(const gpu_node *node)
 {
     (void)node;
@@ -118,6 +182,16 @@ const gpu_op gpu_op_layer_norm = {.op = CLV_OP_LAYER_NORM,
                                   .fuses = true,
                                   .variants = list_variants,
                                   .slices = norm_slices};
+const gpu_op gpu_op_head_norm = {.op = CLV_OP_HEAD_NORM,
+                                 .check = check_head_norm,
+                                 .lower = lower_head_norm,
+                                 .fuses = true,
+                                 .slices = head_norm_slices};
+const gpu_op gpu_op_sparse_mixer = {.op = CLV_OP_SPARSE_MIXER,
+                                    .check = check_sparse_mixer,
+                                    .lower = lower_sparse_mixer,
+                                    .variants = list_variants,
+                                    .slices = softmax_slices};
 const gpu_op gpu_op_softmax = {.op = CLV_OP_SOFTMAX,
                                .check = check_rows,
                                .lower = lower_softmax,

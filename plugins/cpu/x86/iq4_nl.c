@@ -1,0 +1,21 @@
+/* IQ4_NL: nibbles that a table turns into signed bytes. */
+#define DTYPE CLV_DTYPE_IQ4_NL
+#define GROUP 32
+#define OFFSET 128
+#define TOP 255
+
+#include "block.h"
+
+static ALWAYS_INLINE vi weights(const uint8_t *w, int p, int n)
+{
+    return iq4_bytes(block_nibbles(w, p, n, 2));
+}
+
+static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
+{
+    *out->scale = block_factors(p, 0);
+}
+
+#include "matmul_bytes.h"
+
+FORMAT(iq4_nl)
