@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Where costs are of real time, a plan over more devices has to be so much
+/* Where times are real, or random, a plan over more devices has to be so much
  * faster: less may be chance, and takes cores and power; and this much more
  * where all its costs are models' answers. */
 #define WORTHWHILE 1.03
@@ -15,13 +15,13 @@
  * forecast do not agree to the last percent. */
 #define SAME_SHARE 0.005
 
-static bool is_real(const clv_plan *plan)
+static bool is_exact(const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++)
         if (plan->devices[d].n_steps &&
             plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL)
-            return false;
-    return true;
+            return !(plan->noise > 0);
+    return false;
 }
 
 /* The factor by which `other` has to be faster than this plan to replace it:
@@ -29,11 +29,14 @@ static bool is_real(const clv_plan *plan)
  */
 static double margin(const clv_plan *plan, const clv_plan *other)
 {
-    if (!is_real(other) || other->run_ratio > 0 ||
+    if (is_exact(other) || other->run_ratio > 0 ||
         (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
                                        clv_plan_summarise(plan).n_devices))
         return 1;
-    return WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
+    /* Simulated devices' models were compared with measurements. */
+    return other->noise > 0
+               ? WORTHWHILE
+               : WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
 }
 
 bool planner_is_legal_plan(const clv_plan *plan)

@@ -25,6 +25,9 @@
  * whenever there have been so many times as many. */
 #define AGAIN 32
 
+/* What is off by more than so many standard deviations is no chance. */
+#define CHANCE 3
+
 /* Costs that have changed by so much may make another plan better. */
 #define CHANGED 0.05
 
@@ -78,6 +81,25 @@ static bool forecast_ns(const clv_plan *plan, planner_profile *profile,
     return *ns > 0;
 }
 
+/* Standard deviation of a run, as a part of it, at most: where times are
+ * random, each step's is by itself. */
+double planner_run_noise(const clv_plan *plan, const planner_profile *profile)
+{
+    double noise = 0;
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].n_steps)
+            noise = fmax(noise,
+                         planner_profile_noise(profile, plan->devices[d].dev) /
+                             sqrt(plan->devices[d].n_steps));
+    return noise;
+}
+
+/* Without what chance may have made of it. */
+static double without_chance(double ratio, double chance)
+{
+    return ratio > 1 ? fmax(ratio - chance, 1) : fmin(ratio + chance, 1);
+}
+
 double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
                          const int64_t *symbols)
 {
@@ -89,7 +111,9 @@ double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
                               run.plan, run.symbols, run.n_symbols, &past) ||
         !forecast_ns(plan, profile, past.symbols, &ns))
         return 0;
-    return planner_past_median(&past) / ns;
+    const double runs = fmin(past.runs, PLANNER_PAST_TIMES);
+    return without_chance(planner_past_median(&past) / ns,
+                          plan->noise / sqrt(runs));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -129,19 +153,30 @@ static double alone(const core_forecast *f, uint32_t part, double ns)
                : ns;
 }
 
+/* Where times are random, what chance explains is not taken over. */
 static void conclude(observation *o, planner_profile *profile, clv_device *dev)
 {
+    const double noise = CHANCE * planner_profile_noise(profile, dev);
+    uint32_t n = 0;
     for (uint32_t i = 0; i < o->n; i++) {
-        planner_sample *s = &o->samples[i];
+        planner_sample *s = &o->samples[n];
+        const uint32_t count = o->counts[i];
         planner_cost cost;
-        s->ns = fmax(s->ns / o->counts[i], PLANNER_FREE_NS);
+        *s = o->samples[i];
+        o->counts[n++] = count;
+        s->ns = fmax(s->ns / count, PLANNER_FREE_NS);
         if (!planner_profile_cost(profile, dev, &s->workload, &cost))
             continue;
+        if (fabs(s->ns - cost.ns) < noise / sqrt(count) * cost.ns)
+            s->ns = cost.ns;
         s->energy_nj = cost.ns > 0 ? cost.energy_nj * s->ns / cost.ns : 0;
-        o->before_ns += o->counts[i] * cost.ns;
-        o->after_ns += o->counts[i] * s->ns;
-        o->change_ns += o->counts[i] * fabs(s->ns - cost.ns);
+        o->before_ns += count * cost.ns;
+        o->after_ns += count * s->ns;
+        o->change_ns += count * fabs(s->ns - cost.ns);
+        if (noise > 0 && s->ns == cost.ns)
+            n--;
     }
+    o->n = n;
 }
 
 /* scale: of the devices' records, which take time themselves. */
@@ -364,7 +399,8 @@ static bool is_to_be_observed(const clv_exec *exec, planner_profile *profile,
                               run->plan, run->symbols, run->n_symbols, &past))
         return true;
     const double ns = expected_ns(exec->plan, profile, run->symbols, &forecast);
-    return !(fabs(ns / exec->latest.ns - 1) <= WRONG);
+    return !(fabs(ns / exec->latest.ns - 1) <=
+             WRONG + CHANCE * exec->plan->noise);
 }
 
 bool clv_plan_equal(const clv_plan *a, const clv_plan *b)
@@ -383,6 +419,8 @@ static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
         if (plan->devices[d].n_steps &&
             plan->devices[d].dev->info.clock == CLV_CLOCK_REAL)
             return false;
+    if (plan->noise > 0)
+        return false;
     return (exec->run & (exec->run - 1)) ||
            !forecast_ns(plan, profile, exec->latest.symbols, &ns) ||
            fabs(ns / exec->latest.ns - 1) <= RIGHT;

@@ -19,3 +19,6 @@ clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
  * those with the nearest symbols (NULL: the largest). 0: it has not run. */
 double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
                          const int64_t *symbols);
+/* Standard deviation of a run, as a part of it, at most: of simulated devices
+ * whose times are random. Else 0. */
+double planner_run_noise(const clv_plan *plan, const planner_profile *profile);

@@ -286,6 +286,7 @@ static clv_status predict(clv_plan *plan)
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
     clv_status status = planner_predict(plan, NULL, &plan->forecast);
     planner_identify(plan);
+    plan->noise = planner_run_noise(plan, profile);
     if (!status)
         plan->run_ratio = planner_run_ratio(plan, profile, NULL);
     for (uint32_t i = 0; i < plan->n_devices; i++) {

@@ -202,6 +202,8 @@ struct clv_plan {
     uint64_t identity; /* hash of the problem and the pieces */
     double run_ratio;  /* what earlier runs took, as a part of what is
                           forecast for them; 0: it has not run */
+    double noise;      /* standard deviation of a run, as a part of it, on
+                          simulated devices whose times are random; else 0 */
 };
 
 /* What a run with the largest symbols takes, ns: the forecast, corrected by

@@ -14,9 +14,9 @@
 typedef struct gguf_source {
     llm_source base;
     llm_gguf *gguf;
-    bool *used;    /* of its tensors */
     llm_str *int4; /* names of matrices that hold two numbers a byte */
     uint64_t n_int4;
+    bool *used; /* of its tensors */
 } gguf_source;
 
 static clv_status load_setting(const llm_gguf *g, const llm_setting *s,
@@ -194,28 +194,15 @@ static clv_status check_types(const llm_gguf *g)
     return CLV_OK;
 }
 
-static clv_status check_all_used(const llm_source *base)
+static void mark_used(gguf_source *s, const llm_gguf_tensor *t)
 {
-    const gguf_source *s = (const gguf_source *)base;
-    const llm_hparams *h = &base->hparams;
-    for (uint64_t i = 0; i < llm_gguf_tensor_count(s->gguf); i++) {
-        const llm_shown name =
-            llm_str_show(llm_gguf_tensor_at(s->gguf, i)->name);
-        if (!s->used[i] && !llm_arch_ignores(name.text))
-            return clv_error(CLV_ERR_FORMAT,
-                             "%s: tensor '%s' is no part of a model of "
-                             "architecture '%s' with %" PRIu32
-                             " layers; convert the model again",
-                             llm_gguf_path(s->gguf), name.text, h->arch->name,
-                             h->n_layers);
-    }
-    return CLV_OK;
+    s->used[t - llm_gguf_tensor_at(s->gguf, 0)] = true;
 }
 
 /* The tensor beside t, of `suffix` in place of "weight", in F32; NULL if there
  * is none. */
-static const llm_gguf_tensor *
-beside(const gguf_source *s, const llm_gguf_tensor *t, const char *suffix)
+static const llm_gguf_tensor *beside(gguf_source *s, const llm_gguf_tensor *t,
+                                     const char *suffix)
 {
     char name[LLM_SCALE_NAME];
     const llm_gguf_tensor *found = llm_scale_name(t->name, suffix, name)
@@ -223,7 +210,7 @@ beside(const gguf_source *s, const llm_gguf_tensor *t, const char *suffix)
                                        : NULL;
     if (!found || found->dtype != CLV_DTYPE_F32)
         return NULL;
-    s->used[found - llm_gguf_tensor_at(s->gguf, 0)] = true;
+    mark_used(s, found);
     return found;
 }
 
@@ -236,7 +223,7 @@ static bool is_int4(const gguf_source *s, llm_str name)
 }
 
 /* Integers with their scales, as names.h says. */
-static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
+static clv_status find_scales(gguf_source *s, const llm_gguf_tensor *t,
                               llm_source_tensor *out)
 {
     const llm_gguf_tensor *scales = beside(s, t, "scale");
@@ -275,6 +262,24 @@ static clv_status find_scales(const gguf_source *s, const llm_gguf_tensor *t,
                      (double)out->input_scale);
 }
 
+static clv_status check_all_used(const llm_source *base)
+{
+    const gguf_source *s = (const gguf_source *)base;
+    const llm_hparams *h = &base->hparams;
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(s->gguf); i++) {
+        const llm_shown name =
+            llm_str_show(llm_gguf_tensor_at(s->gguf, i)->name);
+        if (!s->used[i] && !llm_arch_ignores(name.text))
+            return clv_error(CLV_ERR_FORMAT,
+                             "%s: tensor '%s' is no part of a model of "
+                             "architecture '%s' with %" PRIu32
+                             " layers; convert the model again",
+                             llm_gguf_path(s->gguf), name.text, h->arch->name,
+                             h->n_layers);
+    }
+    return CLV_OK;
+}
+
 static clv_status find(llm_source *base, const char *name,
                        llm_source_tensor *out)
 {
@@ -282,7 +287,7 @@ static clv_status find(llm_source *base, const char *name,
     const llm_gguf_tensor *t = llm_gguf_find(s->gguf, name);
     if (!t)
         return CLV_ERR_NOT_FOUND;
-    s->used[t - llm_gguf_tensor_at(s->gguf, 0)] = true;
+    mark_used(s, t);
     *out = (llm_source_tensor){
         .dtype = t->dtype,
         .rank = t->rank,
@@ -322,8 +327,8 @@ static void destroy(llm_source *base)
 {
     gguf_source *s = (gguf_source *)base;
     llm_gguf_close(s->gguf);
-    free(s->used);
     free(s->int4);
+    free(s->used);
     free(s);
 }
 

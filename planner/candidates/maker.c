@@ -77,7 +77,11 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         &workload, out) ||
         !isfinite(out->ns) || out->ns < 0)
         return false;
-    *demand = (planner_demand){out->ns, planner_workload_bytes(&workload)};
+    /* Of the host's memory. */
+    *demand =
+        (planner_demand){out->ns, m->devices[piece->device].memory_index
+                                      ? 0
+                                      : planner_workload_bytes(&workload)};
     return true;
 }
 

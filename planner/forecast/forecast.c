@@ -25,7 +25,10 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
     if (status)
         return status;
     out->ns = o->copy * (double)runs.n + o->copy_byte * bytes;
-    out->bytes_ns = out->ns > 0 ? bytes / out->ns : 0;
+    out->bytes_ns =
+        out->ns > 0 && !plan->devices[plan->parts[part].device].local
+            ? bytes / out->ns
+            : 0;
     return CLV_OK;
 }
 
@@ -54,7 +57,9 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
         .ns = fmax(0, cost.ns),
         .energy_nj = cost.energy_nj,
         .measured = cost.measured,
-        .bytes_ns = alone > 0 ? fmin(rate, alone) : rate,
+        .bytes_ns = plan->devices[plan->parts[part].device].local ? 0
+                    : alone > 0 ? fmin(rate, alone)
+                                : rate,
     };
     return CLV_OK;
 }

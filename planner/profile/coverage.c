@@ -286,8 +286,10 @@ static clv_status take_over(turn *t, bool complete)
     pthread_rwlock_t *lock = &t->coverage->profile->lock;
     clv_status status = CLV_OK;
     pthread_rwlock_wrlock(lock);
-    for (uint32_t i = 0; i < t->n_samples && !status; i++)
+    for (uint32_t i = 0; i < t->n_samples && !status; i++) {
+        planner_profile_to_standard(device, &t->samples[i]);
         status = planner_profile_add_sample(device, &t->samples[i]);
+    }
     for (uint32_t i = 0; i < t->list.n && complete && !status; i++)
         status = note_covered(t, i);
     for (uint32_t i = 0; i < device->n_kinds && !status; i++)
@@ -431,6 +433,23 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
     return status;
 }
 
+/* How fast the device is now, where that changes. */
+static clv_status find_pace(planner_coverage *s)
+{
+    clv_device *dev = s->params->devices[s->index];
+    planner_profile_device *device = planner_profile_find(s->profile, dev);
+    planner_reference now;
+    if (!device || !(device->standard.ns > 0) || core_device_lost(dev) ||
+        !planner_coverage_may_measure(s))
+        return CLV_OK;
+    CLV_TRY(planner_coverage_open(s));
+    CLV_TRY(planner_measure_reference(s->meter, dev, &now));
+    pthread_rwlock_wrlock(&s->profile->lock);
+    device->pace = now.ns / device->standard.ns;
+    pthread_rwlock_unlock(&s->profile->lock);
+    return CLV_OK;
+}
+
 /* ------------------------------------------------------------------------ */
 
 clv_status planner_profile_cover(planner_profile *profile,
@@ -444,6 +463,8 @@ clv_status planner_profile_cover(planner_profile *profile,
         status = cover_device(&s, graph);
     if (!status)
         status = planner_coverage_contention(&s);
+    for (s.index = 0; s.index < params->n_devices && !status; s.index++)
+        status = find_pace(&s);
     planner_coverage_close(&s);
     pthread_mutex_unlock(&profile->measuring);
     return status;

@@ -12,6 +12,7 @@
 
 #define N_KIND 8                           /* numbers of a kind, */
 #define N_SAMPLE 7                         /* of a sample, */
+#define N_NOISY 8                          /* of one whose time is random, */
 #define N_MODEL (8 + PLANNER_FIT_FEATURES) /* and of a model */
 #define MAX_NUMBER 1e18
 #define MAX_COST 1e60 /* what models are made of */
@@ -35,10 +36,13 @@ static void add_samples(core_text *text, const planner_profile_device *dev,
         const planner_sample *s = &dev->samples[i];
         if (memcmp(&s->workload.kind, kind, sizeof *kind))
             continue;
-        core_text_add(text, "%s\n[%lld,%lld,%lld,%lld,%.9g,%.9g,%.4g]", comma,
+        core_text_add(text, "%s\n[%lld,%lld,%lld,%lld,%.9g,%.9g,%.4g", comma,
                       (long long)s->workload.n, (long long)s->workload.in,
                       (long long)s->workload.out, (long long)s->workload.depth,
                       s->ns, s->energy_nj, s->spread);
+        if (s->drifts > 0)
+            core_text_add(text, ",%.4g", s->drifts);
+        core_text_add(text, "]");
         comma = ",";
     }
     core_text_add(text, "]");
@@ -90,6 +94,9 @@ clv_status planner_profile_format(const planner_profile_device *dev, char **out)
     core_text_add_json(&text, dev->key);
     if (dev->overheads)
         add_overheads(&text, dev->overheads);
+    if (dev->standard.ns > 0)
+        core_text_add(&text, ",\n\"standard\":[%.9g,%.9g]", dev->standard.ns,
+                      dev->standard.noise);
     core_text_add(&text, ",\n\"kinds\":[");
     for (uint32_t i = 0; i < dev->n_kinds; i++) {
         core_text_add(&text, i ? ",\n" : "\n");
@@ -190,8 +197,11 @@ static clv_status read_samples(planner_profile_device *dev,
     if (!cJSON_IsArray(list))
         return damaged("samples");
     cJSON_ArrayForEach (item, list) {
-        double x[N_SAMPLE];
-        if (!read_numbers(item, x, N_SAMPLE, MAX_NUMBER) || !is_whole(x, 4))
+        double x[N_NOISY] = {0};
+        const uint32_t n =
+            cJSON_GetArraySize(item) == N_NOISY ? N_NOISY : N_SAMPLE;
+        if (!read_numbers(item, x, n, MAX_NUMBER) || !is_whole(x, 4) ||
+            (n == N_NOISY && !(x[7] > 0 && x[7] <= 1)))
             return damaged("samples");
         planner_sample s = {.workload = {.kind = *kind,
                                          .n = (int64_t)x[0],
@@ -200,7 +210,8 @@ static clv_status read_samples(planner_profile_device *dev,
                                          .depth = (int64_t)x[3]},
                             .ns = x[4],
                             .energy_nj = x[5],
-                            .spread = x[6]};
+                            .spread = x[6],
+                            .drifts = x[7]};
         clv_status status = planner_profile_add_sample(dev, &s);
         if (status)
             return status;
@@ -307,6 +318,17 @@ static clv_status read_overheads(planner_profile_device *dev, const cJSON *list)
     return planner_profile_set_overheads(dev, &o);
 }
 
+static clv_status read_standard(planner_profile_device *dev, const cJSON *list)
+{
+    double x[2];
+    if (!list)
+        return CLV_OK;
+    if (!read_numbers(list, x, 2, MAX_NUMBER))
+        return damaged("standard");
+    dev->standard = (planner_reference){.ns = x[0], .noise = x[1]};
+    return CLV_OK;
+}
+
 /* The JSON of a profile of this key; NULL and a status. */
 static clv_status open_json(const char *text, uint64_t size, const char *key,
                             cJSON **out)
@@ -342,11 +364,15 @@ clv_status planner_profile_parse(planner_profile_device *dev, const char *text,
     if (!status)
         status = read_overheads(
             dev, cJSON_GetObjectItemCaseSensitive(json, "overheads"));
+    if (!status)
+        status = read_standard(
+            &read, cJSON_GetObjectItemCaseSensitive(json, "standard"));
     cJSON_Delete(json);
     if (status) {
         planner_profile_forget(&read);
         return status;
     }
+    dev->standard = read.standard;
     dev->samples = read.samples;
     dev->n_samples = read.n_samples;
     dev->samples_capacity = read.samples_capacity;

@@ -21,8 +21,14 @@ clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
     pthread_mutex_lock(&profile->measuring);
     clv_status status = planner_coverage_device(&s, dev, &device);
     pthread_rwlock_wrlock(&profile->lock);
-    for (uint32_t i = 0; i < n && !status; i++)
-        status = planner_profile_add_sample(device, &samples[i]);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        planner_sample sample = samples[i];
+        const planner_sample *known =
+            planner_profile_sample(device, &sample.workload);
+        sample.drifts = known ? known->drifts : device->standard.ns > 0;
+        sample.ns /= planner_profile_drift(device, sample.drifts);
+        status = planner_profile_add_sample(device, &sample);
+    }
     for (uint32_t i = 0; !status && i < device->n_kinds; i++)
         if (has_kind(samples, n, &device->kinds[i].kind))
             status = planner_profile_fit_kind(device, &device->kinds[i]);

@@ -29,12 +29,24 @@ clv_status planner_meter_create(clv_context *ctx,
                                 planner_meter **out);
 void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
 
+/* Work that is always the same, on a simulated device whose times are random.
+ */
+typedef struct planner_reference {
+    double ns;    /* the mean; 0: times are not random */
+    double noise; /* standard deviation of one submit, as a part of it */
+} planner_reference;
+clv_status planner_measure_reference(planner_meter *meter, clv_device *dev,
+                                     planner_reference *out);
+
 typedef struct planner_sample {
     planner_workload workload;
     double ns;        /* of the node, without submit, dispatch and wait */
     double energy_nj; /* 0: unknown */
     double spread;    /* how far ns is above the least repetition, of that: what
                          is more than a quarter has been disturbed */
+    double drifts;    /* how much of ns becomes longer and shorter as the
+                         reference does, 0..1; 0: times are not random */
+    planner_reference reference; /* what it took meanwhile */
 } planner_sample;
 
 /* The time of a node that another node's kernel computes. Models are not fitted
@@ -63,8 +75,9 @@ clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
 
 /* How devices disturb each other. */
 typedef struct planner_contention {
-    double bandwidth; /* bytes/ns of all together, each with memory-bound work;
-                         0: not measured */
+    double bandwidth; /* bytes/ns of all together that share the host's memory,
+                         each with memory-bound work; 0: not measured, or there
+                         are not two */
     double *alone;    /* [n] bytes/ns of memory-bound work alone */
     double *slowdown; /* [n] of work while all others compute: >= 1. */
 } planner_contention;

@@ -22,6 +22,7 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
  * the machine disturbs some of these runs. */
 #define PATIENCE 4
 #define MAX_REPETITIONS 64
+#define NOISY_RUNS 32u /* of simulated devices */
 /* Runs that differ by no more are enough after the first repetitions. */
 #define STEADY 1.04
 
@@ -41,8 +42,14 @@ typedef struct party {
     core_trial *trial;
     planner_trial_span span;
     double alone_ns; /* a run of the trial */
+    bool noisy;      /* a simulated device whose times are random */
     double bytes;    /* that it moves */
 } party;
+
+static double typical(bool noisy, double *values, uint32_t n)
+{
+    return noisy ? planner_mean(values, n) : planner_undisturbed(values, n);
+}
 
 static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 {
@@ -70,7 +77,9 @@ static clv_status party_make(planner_meter *meter, clv_device *dev,
                                .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
     clv_status status = planner_common_workloads(meter, dev, compute, want.node,
                                                  &out->workload, &node);
-    return status ? status : set_nodes(meter, out, want.run / node);
+    if (!status)
+        status = set_nodes(meter, out, want.run / node);
+    return status ? status : planner_trial_is_noisy(out->trial, &out->noisy);
 }
 
 /* All of them at once; spans are filled in. */
@@ -107,7 +116,7 @@ static clv_status time_alone(const planner_meter *meter, party *p)
 {
     uint32_t n = meter->params.repetitions;
     if (p->dev->info.clock == CLV_CLOCK_VIRTUAL)
-        n = 1;
+        n = p->noisy ? NOISY_RUNS : 1;
     double *values = calloc(n, sizeof *values);
     if (!values)
         return core_no_memory("to measure devices");
@@ -119,7 +128,7 @@ static clv_status time_alone(const planner_meter *meter, party *p)
         status = run(p, 1);
         values[done++] = length(p);
     }
-    p->alone_ns = planner_undisturbed(values, done ? done : 1);
+    p->alone_ns = typical(p->noisy, values, done ? done : 1);
     free(values);
     return status;
 }
@@ -155,7 +164,20 @@ static double slowdown(const party *parties, uint32_t n, uint32_t index)
 {
     double ns = overlap(parties, n);
     double part = shared_part(&parties[index], ns);
-    return part > 0 ? fmax(ns / (part * parties[index].alone_ns), 1) : 1;
+    return part > 0 ? ns / (part * parties[index].alone_ns) : 1;
+}
+
+/* At least 1. Where times are random, what chance explains is nothing. */
+static double typical_slowdown(const party *p, double *values, uint32_t n)
+{
+    double squares = 0;
+    const double mean = typical(p->noisy, values, n);
+    if (!p->noisy || n < 2)
+        return fmax(mean, 1);
+    for (uint32_t i = 0; i < n; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    const double error = sqrt(2 * squares / (n * (n - 1.0)));
+    return mean > 1 + 2 * error ? mean : 1;
 }
 
 /* What a device does after others have ended is at some other speed than alone,
@@ -221,20 +243,29 @@ static clv_status measure(planner_meter *meter, party *parties, uint32_t n,
     return status;
 }
 
+static uint32_t repetitions(const planner_meter *meter, const party *parties,
+                            uint32_t n)
+{
+    uint32_t reps = PATIENCE * meter->params.repetitions;
+    if (parties[0].dev->info.clock == CLV_CLOCK_VIRTUAL)
+        reps = 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (parties[i].noisy)
+            reps = NOISY_RUNS;
+    return reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
+}
+
 static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
                            uint32_t n, bool compute, planner_contention *out)
 {
-    uint32_t reps = devs[0]->info.clock == CLV_CLOCK_VIRTUAL
-                        ? 1
-                        : PATIENCE * meter->params.repetitions;
-    reps = reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
-    uint32_t done = reps;
     party *parties = calloc(n, sizeof *parties);
-    double *values = calloc((size_t)n * reps, sizeof *values);
+    double *values = calloc((size_t)n * MAX_REPETITIONS, sizeof *values);
     clv_status status =
         parties && values ? CLV_OK : core_no_memory("to measure devices");
     for (uint32_t i = 0; i < n && !status; i++)
         status = party_make(meter, devs[i], compute, i, n, &parties[i]);
+    const uint32_t reps = status ? 1 : repetitions(meter, parties, n);
+    uint32_t done = reps;
     if (!status)
         status = measure(meter, parties, n, compute, values, reps, &done);
     for (uint32_t i = 0; i < n && !status; i++) {
@@ -242,7 +273,7 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
         if (compute)
             out->slowdown[i] =
                 rate < MEMORY_BOUND * out->alone[i]
-                    ? planner_undisturbed(values + i * reps, done)
+                    ? typical_slowdown(&parties[i], values + i * reps, done)
                     : 1;
         else
             out->alone[i] = rate;
@@ -271,13 +302,42 @@ static clv_status check(clv_device *const *devs, uint32_t n)
                                               "share with; name two");
 }
 
+/* A device that works in memory of its own takes nothing from the others. */
+static clv_status measure_memory(planner_meter *meter, clv_device *const *devs,
+                                 uint32_t n, planner_contention *out)
+{
+    clv_device **sharing = calloc(n, sizeof *sharing);
+    double *alone = calloc(n, sizeof *alone);
+    clv_status status =
+        sharing && alone ? CLV_OK : core_no_memory("to measure devices");
+    planner_contention one = {.alone = alone};
+    uint32_t m = 0, type;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        if (!core_device_has_local(devs[i], &type)) {
+            sharing[m++] = devs[i];
+            continue;
+        }
+        status = one_kind(meter, &devs[i], 1, false, &one);
+        out->alone[i] = alone[0];
+    }
+    if (m && !status)
+        status = one_kind(meter, sharing, m, false, &one);
+    out->bandwidth = m > 1 ? one.bandwidth : 0;
+    for (uint32_t i = 0, j = 0; i < n && !status; i++)
+        if (j < m && devs[i] == sharing[j])
+            out->alone[i] = alone[j++];
+    free(alone);
+    free(sharing);
+    return status;
+}
+
 clv_status planner_measure_contention(planner_meter *meter,
                                       clv_device *const *devs, uint32_t n,
                                       planner_contention *out)
 {
     clv_status status = check(devs, n);
     if (!status)
-        status = one_kind(meter, devs, n, false, out);
+        status = measure_memory(meter, devs, n, out);
     if (!status)
         status = one_kind(meter, devs, n, true, out);
     return status ? clv_error_prefix(status, "devices at work together")

@@ -12,6 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the values say: of a simulated device their mean. */
+static double typical(bool noisy, double *values, uint32_t n)
+{
+    return noisy ? planner_mean(values, n) : planner_undisturbed(values, n);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Copies                                                                    */
 
@@ -31,6 +37,7 @@ typedef struct copier {
     core_buffer *staging; /* NULL: copies are within the operand */
     char *mapped;
     uint32_t n; /* repetitions */
+    bool noisy;
     double *values;
 } copier;
 
@@ -102,7 +109,7 @@ static clv_status time_copy(copier *c, uint64_t size, double *out)
             return status;
         c->values[i] = (more - one) / (COPIES - 1);
     }
-    *out = fmax(planner_undisturbed(c->values, c->n), 0);
+    *out = fmax(typical(c->noisy, c->values, c->n), 0);
     return CLV_OK;
 }
 
@@ -140,19 +147,6 @@ static clv_status time_both(copier *c, uint64_t size, planner_overheads *o)
     return CLV_OK;
 }
 
-static clv_status measure_copies(core_trial *block, clv_device *dev, uint32_t n,
-                                 double *values, planner_overheads *o)
-{
-    copier c = {.block = block, .dev = dev, .n = n, .values = values};
-    uint64_t most = block->bindings->buffer->size / 4;
-    uint64_t size = COPY_LARGE < most ? COPY_LARGE : most;
-    clv_status status = make_staging(&c, size);
-    if (!status)
-        status = time_both(&c, size, o);
-    free_staging(&c);
-    return status;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Submits and waits                                                         */
 
@@ -169,6 +163,7 @@ typedef struct rig {
     core_trial *block, *once, *often;
     double values[REPETITIONS];
     uint32_t n;   /* how many are wanted: one where all are equal */
+    bool noisy;   /* a simulated device whose times are random */
     bool records; /* the device tells when its work ran */
 } rig;
 
@@ -227,7 +222,7 @@ static clv_status time_submit(rig *r, bool busy, double *out)
             return status;
         r->values[i] = end - begin;
     }
-    *out = planner_undisturbed(r->values, r->n);
+    *out = typical(r->noisy, r->values, r->n);
     return CLV_OK;
 }
 
@@ -281,7 +276,7 @@ static clv_status recorded_dispatch(rig *r, uint32_t programs, double *out)
         if (!programs) /* never one behind the other */
             gaps[n++] = spans->node - spans->begin;
     }
-    *out = fmax(planner_undisturbed(gaps, n), 0);
+    *out = fmax(typical(r->noisy, gaps, n), 0);
     return CLV_OK;
 }
 
@@ -301,7 +296,7 @@ static clv_status compared_dispatch(rig *r, uint32_t programs, double *out)
         double node = (together - alone) / (PROGRAMS - 1);
         r->values[i] = (apart - alone) / (programs - 1) - node;
     }
-    *out = programs > 1 ? fmax(planner_undisturbed(r->values, r->n), 0) : 0;
+    *out = programs > 1 ? fmax(typical(r->noisy, r->values, r->n), 0) : 0;
     return CLV_OK;
 }
 
@@ -338,8 +333,8 @@ static clv_status time_ends(rig *r, uint64_t spin_ns, ends *out)
         begins[i] = span.node ? span.node - begin : 0;
         r->values[i] = span.end ? end - span.end : end - begin - r->block_ns;
     }
-    out->begin = planner_undisturbed(begins, r->n);
-    out->wait = fmax(planner_undisturbed(r->values, r->n), 0);
+    out->begin = typical(r->noisy, begins, r->n);
+    out->wait = fmax(typical(r->noisy, r->values, r->n), 0);
     return CLV_OK;
 }
 
@@ -365,15 +360,34 @@ static clv_status time_waits(rig *r, planner_overheads *o)
     return CLV_OK;
 }
 
+static clv_status measure_copies(rig *r, planner_overheads *o)
+{
+    copier c = {.block = r->block,
+                .dev = r->dev,
+                .n = r->n,
+                .noisy = r->noisy,
+                .values = r->values};
+    uint64_t most = r->block->bindings->buffer->size / 4;
+    uint64_t size = COPY_LARGE < most ? COPY_LARGE : most;
+    clv_status status = make_staging(&c, size);
+    if (!status)
+        status = time_both(&c, size, o);
+    free_staging(&c);
+    return status;
+}
+
 clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
                                      planner_overheads *out)
 {
-    bool same = dev->info.clock == CLV_CLOCK_VIRTUAL;
-    rig r = {.meter = meter, .dev = dev, .n = same ? 1 : REPETITIONS};
+    rig r = {.meter = meter, .dev = dev, .n = REPETITIONS};
     planner_trial_span none = {0};
     *out = (planner_overheads){0};
     r.records = planner_trial_spans(dev, &none, 0) == CLV_OK;
     clv_status status = rig_make(&r);
+    if (!status)
+        status = planner_trial_is_noisy(r.block, &r.noisy);
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL && !r.noisy)
+        r.n = 1;
     if (!status)
         status = time_submit(&r, false, &out->submit_idle);
     out->submit = out->submit_idle; /* a queue of one is never busy */
@@ -384,7 +398,7 @@ clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
     if (!status)
         status = time_waits(&r, out);
     if (!status)
-        status = measure_copies(r.block, dev, r.n, r.values, out);
+        status = measure_copies(&r, out);
     rig_finish(&r);
     return status ? clv_error_prefix(status, "overheads of '%s'", dev->id)
                   : CLV_OK;

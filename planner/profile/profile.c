@@ -1,5 +1,6 @@
 /* What a context's profile answers. */
 #include "../../core/base/text.h"
+#include "../../core/device/memory.h"
 #include "store.h"
 
 #include <math.h>
@@ -54,13 +55,13 @@ static double roofline_ns(const planner_profile_device *dev,
                 planner_workload_flops(workload) / dev->top_flops);
 }
 
-/* As far above the roofline as the sample of the same kind with the nearest
- * amount of work; where there is none, on the roofline. */
-static double scaled_roofline_ns(const planner_profile_device *dev,
-                                 const planner_workload *workload)
+/* Of the same kind, with the nearest amount of work; NULL: there is none. */
+static const planner_sample *nearest_sample(const planner_profile_device *dev,
+                                            const planner_workload *workload)
 {
     const double flops = planner_workload_flops(workload);
-    double nearest = INFINITY, above = 1;
+    const planner_sample *best = NULL;
+    double nearest = INFINITY;
     for (uint32_t i = 0; i < dev->n_samples; i++) {
         const planner_sample *s = &dev->samples[i];
         if (!(s->ns > PLANNER_FREE_NS) ||
@@ -70,9 +71,19 @@ static double scaled_roofline_ns(const planner_profile_device *dev,
             fabs(log(planner_workload_flops(&s->workload) / flops));
         if (distance < nearest) {
             nearest = distance;
-            above = s->ns / roofline_ns(dev, &s->workload);
+            best = s;
         }
     }
+    return best;
+}
+
+/* As far above the roofline as the sample of the same kind with the nearest
+ * amount of work; where there is none, on the roofline. */
+static double scaled_roofline_ns(const planner_profile_device *dev,
+                                 const planner_workload *workload)
+{
+    const planner_sample *s = nearest_sample(dev, workload);
+    const double above = s ? s->ns / roofline_ns(dev, &s->workload) : 1;
     return above * roofline_ns(dev, workload);
 }
 
@@ -92,7 +103,9 @@ static bool cost_of(const planner_profile_device *dev,
     const bool modelled = kind && kind->fit.n_samples;
     if (sample && sample->ns > 0 &&
         !(modelled && planner_profile_is_noisy(sample))) {
-        *out = (planner_cost){sample->ns, sample->energy_nj, true};
+        *out = (planner_cost){sample->ns *
+                                  planner_profile_drift(dev, sample->drifts),
+                              sample->energy_nj, true};
         return true;
     }
     double ns;
@@ -103,6 +116,10 @@ static bool cost_of(const planner_profile_device *dev,
         ns = scaled_roofline_ns(dev, workload);
     } else {
         return false;
+    }
+    if (dev->pace > 0) {
+        sample = nearest_sample(dev, workload);
+        ns *= planner_profile_drift(dev, sample ? sample->drifts : 1);
     }
     *out = (planner_cost){ns, kind ? ns * kind->nj_ns : 0, false};
     return true;
@@ -149,6 +166,16 @@ planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
                : &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
 }
 
+double planner_profile_noise(const planner_profile *profile,
+                             const clv_device *dev)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    const double noise = d ? d->standard.noise : 0;
+    unlock(p);
+    return noise;
+}
+
 void core_profile_top(const planner_profile *profile, const clv_device *dev,
                       double *bytes, double *flops)
 {
@@ -187,20 +214,24 @@ static const planner_profile_set *find_set(const planner_profile *p,
 }
 
 /* Some of those that were measured together get no more than each gets alone.
- */
+ * One with memory of its own takes nothing from the others. */
 double planner_profile_bandwidth(const planner_profile *profile,
                                  clv_device *const *devs, uint32_t n)
 {
     double bandwidth = 0, alone = 0;
+    uint32_t sharing = 0, type;
     planner_profile *p = lock(profile);
     const planner_profile_set *set = find_set(p, devs, n);
-    if (set) {
-        bandwidth = set->contention.bandwidth;
-        for (uint32_t i = 0; i < n; i++)
-            alone += set->contention.alone[index_in(set, devs[i])];
-        if (n < set->n && alone < bandwidth)
-            bandwidth = alone;
+    for (uint32_t i = 0; i < n && set; i++) {
+        if (n > 1 && core_device_has_local(devs[i], &type))
+            continue;
+        alone += set->contention.alone[index_in(set, devs[i])];
+        sharing++;
     }
+    if (set)
+        bandwidth = set->contention.bandwidth;
+    if (sharing && set->n > sharing && (sharing == 1 || alone < bandwidth))
+        bandwidth = alone;
     unlock(p);
     return bandwidth;
 }

@@ -91,6 +91,10 @@ bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile,
                           const clv_device *dev);
+/* Of a simulated device whose times are random: the standard deviation of what
+ * a submit takes, as a part of it. Else 0. */
+double planner_profile_noise(const planner_profile *profile,
+                             const clv_device *dev);
 /* The highest rates among the works that were measured, in bytes and operations
  * a ns; 0 where there are none. */
 void core_profile_top(const planner_profile *profile, const clv_device *dev,

@@ -62,6 +62,8 @@ void planner_profile_forget(planner_profile_device *dev)
     dev->slots = NULL;
     dev->n_kinds = dev->n_samples = dev->samples_capacity = dev->n_slots = 0;
     dev->top_bytes = dev->top_flops = 0;
+    dev->standard = (planner_reference){0};
+    dev->pace = 0;
     retire_overheads(dev);
 }
 
@@ -192,6 +194,22 @@ static planner_profile_kind *add_kind(planner_profile_device *dev,
     k = &grown[dev->n_kinds++];
     *k = (planner_profile_kind){.kind = *kind, .hash = hash_kind(kind)};
     return k;
+}
+
+double planner_profile_drift(const planner_profile_device *dev, double drifts)
+{
+    return dev->pace > 0 ? 1 + drifts * (dev->pace - 1) : 1;
+}
+
+void planner_profile_to_standard(planner_profile_device *dev,
+                                 planner_sample *sample)
+{
+    const planner_reference *now = &sample->reference;
+    if (!(now->ns > 0))
+        return;
+    if (!(dev->standard.ns > 0))
+        dev->standard = *now;
+    sample->ns /= 1 + sample->drifts * (now->ns / dev->standard.ns - 1);
 }
 
 clv_status planner_profile_add_sample(planner_profile_device *dev,

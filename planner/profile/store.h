@@ -42,6 +42,11 @@ typedef struct planner_profile_device {
     uint32_t n_done;
     /* The highest rates among samples, a ns; 0: there are none. */
     double top_bytes, top_flops;
+    /* Of a simulated device whose times are random: samples are as if it took
+     * so long for the reference; now it takes `pace` times as long, if that is
+     * not 0. */
+    planner_reference standard;
+    double pace;
     planner_overheads *overheads; /* NULL: not measured */
     planner_overheads **retired;  /* answered before; somebody may hold them */
     uint32_t n_retired;
@@ -100,6 +105,13 @@ const planner_sample *planner_profile_sample(const planner_profile_device *dev,
 planner_profile_kind *
 planner_profile_kind_of(const planner_profile_device *dev,
                         const planner_workload_kind *kind);
+/* By how much something takes longer now than at the standard's pace, that
+ * becomes longer and shorter with it to a part. */
+double planner_profile_drift(const planner_profile_device *dev, double drifts);
+/* A sample that was just measured, at the standard's pace; the first one sets
+ * it. */
+void planner_profile_to_standard(planner_profile_device *dev,
+                                 planner_sample *sample);
 /* Adds a sample or replaces that of the same work. */
 clv_status planner_profile_add_sample(planner_profile_device *dev,
                                       const planner_sample *sample);

@@ -404,6 +404,18 @@ clv_status planner_trial_time(core_trial *t, uint64_t spin_ns, double *ns,
     return status;
 }
 
+clv_status planner_trial_is_noisy(core_trial *t, bool *out)
+{
+    double first, second;
+    *out = false;
+    if (t->dev->info.clock != CLV_CLOCK_VIRTUAL)
+        return CLV_OK;
+    CLV_TRY(planner_trial_time(t, 0, &first, NULL));
+    CLV_TRY(planner_trial_time(t, 0, &second, NULL));
+    *out = first != second;
+    return CLV_OK;
+}
+
 /* ------------------------------------------------------------------------ */
 /* When trials ran                                                           */
 
@@ -479,6 +491,14 @@ static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+double planner_mean(const double *values, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += values[i];
+    return sum / n;
 }
 
 double planner_median(double *values, uint32_t n)

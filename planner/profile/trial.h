@@ -80,6 +80,17 @@ uint32_t planner_trial_nodes(clv_device *dev, uint64_t correlation, double *ns,
                              uint32_t most);
 /* Forgets all records. Nothing where the device has none. */
 void planner_trial_forget(clv_device *dev);
+/* As planner_measure_workload(), of a simulated device whose times are random.
+ */
+clv_status planner_measure_noisy(planner_meter *meter, clv_device *dev,
+                                 const planner_workload *workload,
+                                 planner_sample *out);
+/* Whether the trial takes another time when it runs again, in virtual time:
+ * else one run tells all. */
+clv_status planner_trial_is_noisy(core_trial *trial, bool *out);
+/* Of n >= 1 values of a simulated device: what is random there is as often
+ * less as more. */
+double planner_mean(const double *values, uint32_t n);
 /* Of n >= 1 values, which are sorted. Times have their lower quartile for what
  * they would be undisturbed: whatever else the machine does only adds. */
 double planner_median(double *values, uint32_t n);

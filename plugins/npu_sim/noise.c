@@ -18,6 +18,8 @@ static double draw(const npu_config *config, const npu_settings *device,
 double npu_noise(const npu_config *config, const npu_settings *device,
                  uint64_t index, uint64_t at_ns)
 {
+    if (config->drift_at >= 0)
+        at_ns = (uint64_t)(config->drift_at * 1e9);
     uint64_t knot = at_ns / DRIFT_NS;
     double part = (double)(at_ns % DRIFT_NS) / DRIFT_NS;
     double drift = draw(config, device, "drift", knot) * (1 - part) +

@@ -2,6 +2,7 @@
  * Times that are not what a model says, as on real chips. Jitter: the work of a
  * submit takes up to that part longer or shorter, each by itself. Drift: a
  * device becomes up to that part slower and faster, over seconds, as with heat.
+ * At drift_at it stands still: the chip is as it is at that time, all the time.
  * Both are random by the seed, the device's name, and which submit it is or
  * when.
  */

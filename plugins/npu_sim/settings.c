@@ -36,6 +36,9 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
                .help =
                    "part by which each device becomes slower and faster, over "
                    "seconds"),
+    CLV_OPTION(FLOAT, PLUGIN, "drift_at", "-1", .min = -1, .max = 1e9,
+               .help = "s of simulated time at which drift stands still: all "
+                       "the time speeds are those of then; -1: it goes on"),
     CLV_OPTION(INT, PLUGIN, "seed", "1", .min = 0, .max = 1e15,
                .help =
                    "of what is random in both: the same seed, the same times"),
@@ -325,6 +328,7 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
     out->memory_size = (uint64_t)number(&r, "memory_size") << 20;
     out->jitter = number(&r, "jitter");
     out->drift = number(&r, "drift");
+    out->drift_at = number(&r, "drift_at");
     out->seed = (uint64_t)number(&r, "seed");
     for (uint32_t i = 0; !r.status && (r.section = section_at(host, i)); i++) {
         if (i == NPU_MAX_DEVICES)

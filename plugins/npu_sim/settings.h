@@ -56,12 +56,13 @@ typedef struct npu_config {
     double bandwidth;     /* of the memory; 0: no bound */
     uint64_t memory_size; /* 0: no bound */
     double jitter, drift; /* see noise.h */
+    double drift_at;      /* s; < 0: drift goes on */
     uint64_t seed;
     npu_settings devices[NPU_MAX_DEVICES];
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 51
+#define NPU_N_OPTIONS 52
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

@@ -1,5 +1,6 @@
 """Runs the built tools on the simulated phone, in virtual time."""
 
+import configparser
 import json
 import os
 import re
@@ -15,6 +16,20 @@ GPU = "npu_sim:adreno"
 
 class Failure(Exception):
     pass
+
+
+def chip():
+    """section.key: number, as the chip's file has it."""
+    parser = configparser.ConfigParser()
+    parser.read(CHIP)
+    values = {}
+    for section in parser.sections():
+        for key, text in parser[section].items():
+            try:
+                values["%s.%s" % (section, key)] = float(text)
+            except ValueError:
+                pass
+    return values
 
 
 class Node:

@@ -8,15 +8,19 @@ from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
 
 OURS = (("core.plan", "tensor"),)
 FIRST = (("core.plan", "first"),)  # where the strategies start from
+NEEDING_COSTS = (strategies.tensor_level, strategies.unrestricted)
+LIKELY = 4       # cuts of the sequence that are measured
 DEPTH = 256      # tokens in the context when decoding begins (5.3)
 
 
 class Run:
-    """Of n tokens: time, power, and when each device worked."""
+    """Of n tokens: time, power, when each device worked, and what was prepared
+    before the first run."""
 
-    def __init__(self, n, ns, watts=0, work=None):
+    def __init__(self, n, ns, watts=0, work=None, preparation=0):
         self.n, self.ns, self.watts = n, ns, watts
         self.work = work or {}  # device: [(begin, end)], ns
+        self.preparation = preparation  # ns, of a saved plan for prefill
 
     @property
     def speed(self):
@@ -131,10 +135,11 @@ class Lab:
         for s in spans:
             if s[3] == "run" and s[0] >= begin:
                 work.setdefault(s[2], []).append(s[:2])
-        return Run(n, record["avg_ns"], record["watts"], work)
+        return Run(n, record["avg_ns"], record["watts"], work,
+                   min(s[0] for s in spans if s[3] == "run"))
 
     @functools.lru_cache(maxsize=None)
-    def costs(self, model):
+    def costs(self, model, settings=()):
         npu, gpu = {}, {}
         for device, lengths, strategy, out in (
                 (NPU, strategies.LENGTHS, strategies.layer_level, npu),
@@ -142,7 +147,7 @@ class Lab:
             for n in lengths:
                 fingerprint, nodes = self.graph(model, n)
                 plan = {"graph": fingerprint, "pieces": strategy(nodes)}
-                _, events = self.bench(model, n, plan)
+                _, events = self.bench(model, n, plan, settings)
                 wanted = [node for node in nodes if node.op == "matmul" and
                           (device == GPU or node.rows > 1)]
                 times = [s[1] - s[0] for s in self.spans(events)
@@ -154,8 +159,7 @@ class Lab:
     @functools.lru_cache(maxsize=None)
     def prefill(self, model, n, strategy, settings=()):
         _, nodes = self.graph(model, n)
-        costs = self.costs(model) if strategy is strategies.tensor_level \
-            else None
+        costs = self.costs(model) if strategy in NEEDING_COSTS else None
         return self.measure(model, n, strategy(nodes, costs), settings)
 
     def power(self, model):
@@ -166,7 +170,7 @@ class Lab:
 
     def of_length(self, run, n):
         """A run of a padded length as one of n tokens."""
-        return Run(n, run.ns, run.watts, run.work)
+        return Run(n, run.ns, run.watts, run.work, run.preparation)
 
     def padding(self, model, n):
         length = min(m for m in strategies.LENGTHS if m >= n)
@@ -199,6 +203,26 @@ class Lab:
             pieces = strategies.tensor_level(nodes, costs, used)
             runs.append(self.measure(model, n, pieces, settings))
         return min(runs, key=lambda run: run.ns)
+
+    def unrestricted(self, model, n, settings=()):
+        """The best of the paper's cuts that its solver's objective finds."""
+        strategy = strategies.unrestricted
+        length = strategies.padded(n)
+        runs = [self.of_length(self.prefill(model, length, strategy, settings),
+                               n)]
+        _, nodes = self.graph(model, n)
+        costs = self.costs(model)
+        for used in strategies.likely_cuts(nodes, costs, LIKELY):
+            runs.append(self.measure(model, n, strategy(nodes, costs, used),
+                                     settings))
+        return min(runs, key=lambda run: run.ns)
+
+    def sensitive(self, model, n, strategy, settings):
+        """As prefill(), planned for a chip that differs too."""
+        _, nodes = self.graph(model, n)
+        costs = self.costs(model, settings) if strategy in NEEDING_COSTS \
+            else None
+        return self.measure(model, n, strategy(nodes, costs), settings)
 
     def online(self, model, n):
         """(ns of making graphs for n tokens, run)."""
@@ -241,9 +265,13 @@ class Lab:
 
     @functools.lru_cache(maxsize=None)
     def solved(self, model, n, settings=()):
-        """As our solver plans it, from profiles that it measures."""
-        self.profile(model, n, settings)
-        return self.measure(model, n, None, OURS + settings)
+        """As our solver plans it, from profiles that it measures. Prefill
+        follows the saved plan, before which nothing is measured."""
+        if n == 1:
+            self.profile(model, n, settings)
+            return self.measure(model, n, None, OURS + settings)
+        return self.measure(model, n, self.solution(model, n, settings),
+                            settings)
 
     def solution(self, model, n, settings=()):
         """The pieces of our solver's plan for n tokens at once."""

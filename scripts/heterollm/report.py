@@ -2,6 +2,7 @@
 
 CALIBRATED = "calibrated"  # a parameter of the chip was chosen by this figure
 PREDICTED = "predicted"
+DEPENDENT = "follows"  # from other rows: not counted
 LIMIT = 0.15
 
 

@@ -82,38 +82,61 @@ def pipe(nodes, costs=None):
                                                          node.width))
 
 
-def row_share(node, npu_ns, gpu_ns, busy_ns):
+def row_share(node, npu_ns, gpu_ns, busy_ns, limit):
     """Rows for the GPU, a multiple of ROWS, for the least time of the longer
-    side; npu_ns, gpu_ns: of all rows; busy_ns: what the GPU does besides."""
-    if gpu_ns > ADVANTAGE * npu_ns:
-        return 0
-
+    side, and that time; npu_ns, gpu_ns: of all rows; busy_ns: what the GPU does
+    besides. None where the NPU is more than `limit` times as fast."""
     def longest(rows):
         share = rows / node.width
         return max(npu_ns * (1 - share), gpu_ns * share + busy_ns)
-    return min(range(0, node.width, ROWS), key=longest)
+    if gpu_ns > limit * npu_ns:
+        return 0, longest(0)
+    rows = min(range(0, node.width, ROWS), key=longest)
+    return rows, longest(rows)
 
 
-def tensor_level(nodes, costs, used=None):
+def divide(node, costs, used, limit):
+    """(rows for the GPU of the first `used` tokens, time) of a product."""
+    npu = sum(costs.npu(node, n) for n in segments(used)[0])
+    rest = costs.gpu(node, node.rows - used) if used < node.rows else 0
+    return row_share(node, npu, costs.gpu(node, used), rest, limit)
+
+
+def tensor_level(nodes, costs, used=None, limit=ADVANTAGE):
     """Hetero-tensor in prefill. The first `used` tokens, all if None, are the
     NPU's in graphs of standard lengths, of which it gives rows to the GPU
     where it has no great advantage (row cuts; hybrid cuts if the nodes are
     those of a padded length). The other tokens are the GPU's (sequence and
     multi-sequence cuts)."""
-    def divide(node):
+    def cut(node):
         first = used or node.rows
-        left = node.rows - first
-        npu = sum(costs.npu(node, n) for n in segments(first)[0])
-        rest = costs.gpu(node, left) if left else 0
-        rows = row_share(node, npu, costs.gpu(node, first), rest)
+        rows = divide(node, costs, first, limit)[0]
         pieces = pieces_of_npu(node, first, node.width - rows)
         if rows:
             pieces.append(part(node, GPU, (0, first),
                                (node.width - rows, node.width)))
-        if left:
+        if first < node.rows:
             pieces.append(part(node, GPU, (first, node.rows)))
         return pieces
-    return by_products(nodes, divide)
+    return by_products(nodes, cut)
+
+
+def unrestricted(nodes, costs, used=None):
+    """The same objective (4.3) without our rule of what is an advantage: rows
+    of every product are cut if that is faster."""
+    return tensor_level(nodes, costs, used, float("inf"))
+
+
+def likely_cuts(nodes, costs, most):
+    """The numbers of tokens for the NPU, in all combinations of standard
+    lengths, with which products should take the least time."""
+    n = max(node.rows for node in nodes)
+    products = [node for node in nodes if is_product(node)]
+
+    def longest(used):
+        return sum(divide(node, costs, used, float("inf"))[1]
+                   for node in products)
+    return sorted(range(LENGTHS[0], n, LENGTHS[0]), key=longest)[:most]
 
 
 def sequence_cuts(n, power):

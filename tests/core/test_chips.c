@@ -1,10 +1,15 @@
 /*
  * Plans on random simulated chips (chips.h), in virtual time. Without noise a
  * forecast is right and no plan slower than the best device alone. With noise
- * plans are made again when their runs teach something; after some runs the
- * plan in use is compared with all that were tried, over many runs.
+ * plans are made again when their runs teach something; the plan in use after
+ * some runs is compared with all that were tried and with each device alone.
  *
- * With an argument: so many chips, and a table.
+ * The judge is a chip without noise: as fast as the noisy one on average at the
+ * moment after these runs. There each plan takes the same time in every run,
+ * and the judge makes a plan too, to be compared with.
+ *
+ * Arguments: how many chips, and the first one's seed; then each chip that is
+ * not as wanted has a line.
  */
 #include "chips.h"
 #include "layers.h"
@@ -13,12 +18,15 @@
 #include "../../core/device/device.h"
 #include "../../core/plan/plan.h"
 
-#define RUNS 5     /* before a plan has to be good */
-#define TURNS 15   /* in which plans are compared, */
-#define REPEATS 15 /* of so many runs each */
+#define RUNS 5    /* before a plan has to be good: so near to the best tried, */
+#define NEAR 1.03 /* and to the best device alone */
+#define NOT_SLOWER 1.01
 #define MAX_TRIED 16
+#define WARM 2   /* runs of a plan, until states are where it has them, */
+#define STEADY 4 /* and those that the judge counts */
 
-static uint32_t n_chips = 8;
+static uint64_t first_chip = 1, n_chips = 8;
+static bool verbose;
 static tmpdir dir;
 
 typedef struct chip {
@@ -27,11 +35,22 @@ typedef struct chip {
     layers l;
     clv_tensor *states[2 * 4];
     clv_plan *tried[MAX_TRIED];
-    double ns[MAX_TRIED]; /* the mean of their runs */
-    uint32_t n_tried, n_alone;
+    double ns[MAX_TRIED];  /* of a run, as the judge has it */
+    bool alone[MAX_TRIED]; /* on one device, the only one there is */
+    uint32_t n_tried;
+    double moment;  /* ns, at which plans are judged */
+    double best_ns; /* of the plan that the judge would make */
 } chip;
 
-static void open_chip(chip *c, uint64_t seed, double noise)
+static void show_warning(void *ctx, uint32_t level, const char *line)
+{
+    (void)ctx, (void)level;
+    print_message("%s\n", line);
+}
+
+/* settings: more of them, NULL at the end. */
+static void open_chip(chip *c, uint64_t seed, double noise,
+                      const char *const *more)
 {
     char text[1200];
     test_random r = {seed * 7919};
@@ -61,8 +80,11 @@ static void open_chip(chip *c, uint64_t seed, double noise)
         "core.probe=off", "npu_sim.compute=off", "core.plan=tensor"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         assert_ok(clv_config_set(c->config, settings[i], "test"));
-    assert_ok(clv_context_create(&(clv_context_params){.config = c->config},
-                                 &c->ctx));
+    for (; *more; more++)
+        assert_ok(clv_config_set(c->config, *more, "test"));
+    const clv_context_params params = {
+        .config = c->config, .log = show_warning, .log_level = CLV_LOG_WARN};
+    assert_ok(clv_context_create(&params, &c->ctx));
     layers_build(&c->l, c->ctx, &shape);
 }
 
@@ -94,15 +116,19 @@ static clv_exec *open_exec(chip *c, clv_plan *plan)
     return exec;
 }
 
+static double now(const chip *c)
+{
+    core_moment moment;
+    assert_ok(core_device_now(clv_context_device(c->ctx, 0), &moment));
+    return moment.ns;
+}
+
 static double run(const chip *c, clv_exec *exec)
 {
-    core_moment begin, end;
     const int64_t rows[] = {256};
-    clv_device *dev = clv_context_device(c->ctx, 0);
-    assert_ok(core_device_now(dev, &begin));
+    const double begin = now(c);
     assert_ok(clv_exec_run(exec, rows, 1));
-    assert_ok(core_device_now(dev, &end));
-    return end.ns - begin.ns;
+    return now(c) - begin;
 }
 
 /* The place of a plan among those tried. */
@@ -118,21 +144,48 @@ static uint32_t try_plan(chip *c, clv_plan *plan)
     return c->n_tried++;
 }
 
-/* What the plans take: in turns, so that drift is the same for all. The first
- * run of a turn may have to bring the states. */
-static void compare(chip *c)
+static clv_plan *plan_for(chip *c)
 {
-    clv_exec *execs[MAX_TRIED];
+    clv_plan *plan;
+    assert_ok(clv_plan_create(c->ctx, c->l.graph, NULL, &plan));
+    return plan;
+}
+
+/* What the plan takes on the judge's chip, once the states are where it has
+ * them. */
+static double judge_plan(chip *judge, const clv_plan *plan)
+{
+    char *json;
+    clv_plan *same;
+    assert_ok(clv_plan_json(plan, &json));
+    assert_ok(clv_plan_parse(judge->ctx, judge->l.graph, NULL, json,
+                             strlen(json), &same));
+    clv_exec *exec = open_exec(judge, same);
+    double ns = 0;
+    for (int i = 0; i < WARM + STEADY; i++) {
+        const double one = run(judge, exec);
+        ns += i < WARM ? 0 : one / STEADY;
+    }
+    clv_exec_destroy(exec);
+    clv_plan_destroy(same);
+    clv_string_free(json);
+    return ns;
+}
+
+static void judge_plans(chip *c, uint64_t seed, double noise)
+{
+    chip judge;
+    char moment[64];
+    const char *const settings[] = {"npu_sim.jitter=0", moment,
+                                    "core.cache_dir=", NULL};
+    snprintf(moment, sizeof moment, "npu_sim.drift_at=%.9f", c->moment / 1e9);
+    open_chip(&judge, seed, noise, settings);
     for (uint32_t i = 0; i < c->n_tried; i++)
-        execs[i] = open_exec(c, c->tried[i]);
-    for (int k = 0; k < TURNS; k++)
-        for (uint32_t i = 0; i < c->n_tried; i++) {
-            run(c, execs[i]);
-            for (int j = 0; j < REPEATS; j++)
-                c->ns[i] += run(c, execs[i]) / (TURNS * REPEATS);
-        }
-    for (uint32_t i = 0; i < c->n_tried; i++)
-        clv_exec_destroy(execs[i]);
+        c->ns[i] = judge_plan(&judge, c->tried[i]);
+    clv_plan *best = plan_for(&judge);
+    c->best_ns = judge_plan(&judge, best);
+    clv_plan_destroy(best);
+    close_chip(&judge);
 }
 
 /* Each device alone, as far as it takes everything. */
@@ -143,25 +196,36 @@ static void try_devices(chip *c)
         clv_device *dev = clv_context_device(c->ctx, d);
         const clv_plan_params params = {&dev, 1};
         if (!clv_plan_create(c->ctx, c->l.graph, &params, &plan))
-            try_plan(c, plan);
+            c->alone[try_plan(c, plan)] = true;
     }
-    c->n_alone = c->n_tried;
-    assert_true(c->n_alone);
 }
 
-static clv_plan *plan_for(chip *c)
-{
-    clv_plan *plan;
-    assert_ok(clv_plan_create(c->ctx, c->l.graph, NULL, &plan));
-    return plan;
-}
-
-static double least(const chip *c, uint32_t n)
+static double least(const chip *c, bool alone)
 {
     double ns = INFINITY;
-    for (uint32_t i = 0; i < n; i++)
-        ns = fmin(ns, c->ns[i]);
+    for (uint32_t i = 0; i < c->n_tried; i++)
+        if (!alone || c->alone[i])
+            ns = fmin(ns, c->ns[i]);
+    assert_true(isfinite(ns));
     return ns;
+}
+
+static const char *const nothing_more[] = {NULL};
+
+static void describe(const chip *c, uint64_t seed, uint32_t chosen)
+{
+    print_message("chip %llu: %.2f s, jitter %s, drift %s, plan %u in use, the "
+                  "judge's takes %.0f us\n",
+                  (unsigned long long)seed, c->moment / 1e9,
+                  clv_config_get(c->config, "npu_sim.jitter"),
+                  clv_config_get(c->config, "npu_sim.drift"), chosen,
+                  c->best_ns / 1e3);
+    for (uint32_t i = 0; i < c->n_tried; i++) {
+        const clv_plan_summary summary = clv_plan_summarise(c->tried[i]);
+        print_message("  plan %u, %u devices: %.0f us, predicted %.0f us\n", i,
+                      summary.n_devices, c->ns[i] / 1e3,
+                      summary.predicted_ns / 1e3);
+    }
 }
 
 /* Without noise a run takes what was predicted, and no device alone less. */
@@ -169,25 +233,29 @@ static void test_exact(void **state)
 {
     (void)state;
     double worst = 0, sum = 0, slowest = 0;
-    for (uint64_t seed = 1; seed <= n_chips; seed++) {
+    for (uint64_t seed = first_chip; seed < first_chip + n_chips; seed++) {
         chip c;
         clv_prediction prediction;
         const int64_t rows[] = {256};
-        open_chip(&c, seed, 0);
+        open_chip(&c, seed, 0, nothing_more);
         try_devices(&c);
         uint32_t chosen = try_plan(&c, plan_for(&c));
-        compare(&c);
+        judge_plans(&c, seed, 0);
         assert_ok(clv_plan_predict(c.tried[chosen], rows, 1, &prediction));
         double off = fabs(prediction.ns / c.ns[chosen] - 1);
         worst = fmax(worst, off);
-        slowest = fmax(slowest, c.ns[chosen] / least(&c, c.n_alone));
+        slowest = fmax(slowest, c.ns[chosen] / least(&c, true));
         sum += off;
+        if (verbose &&
+            (off > 0.02 || c.ns[chosen] > NOT_SLOWER * least(&c, true)))
+            describe(&c, seed, chosen);
         close_chip(&c);
     }
-    print_message("%u exact chips: predictions off by %.2f%% in the mean, "
+    print_message("%llu exact chips: predictions off by %.2f%% in the mean, "
                   "%.1f%% at most; at most %.3f of the best device alone\n",
-                  n_chips, 100 * sum / n_chips, 100 * worst, slowest);
-    assert_true(sum < 0.02 * n_chips && worst < 0.2);
+                  (unsigned long long)n_chips, 100 * sum / (double)n_chips,
+                  100 * worst, slowest);
+    assert_true(sum < 0.02 * (double)n_chips && worst < 0.2);
     assert_true(slowest < 1.03);
 }
 
@@ -214,28 +282,34 @@ static void test_noise(void **state)
 {
     (void)state;
     uint32_t far = 0, slower = 0, replanned = 0;
-    double worst = 1, sum = 0;
-    for (uint64_t seed = 1; seed <= n_chips; seed++) {
+    double worst = 1, sum = 0, apart = 0;
+    for (uint64_t seed = first_chip; seed < first_chip + n_chips; seed++) {
         chip c;
-        open_chip(&c, seed, 0.2);
-        try_devices(&c);
+        open_chip(&c, seed, 0.2, nothing_more);
         uint32_t chosen = learn(&c);
-        compare(&c);
-        double by = c.ns[chosen] / least(&c, c.n_tried);
-        far += by > 1.03;
-        slower += c.ns[chosen] > 1.01 * least(&c, c.n_alone);
-        replanned += c.n_tried > c.n_alone + 1;
+        replanned += c.n_tried > 1;
+        c.moment = now(&c);
+        try_devices(&c);
+        judge_plans(&c, seed, 0.2);
+        double by = c.ns[chosen] / least(&c, false);
+        far += by > NEAR;
+        slower += c.ns[chosen] > NOT_SLOWER * least(&c, true);
         worst = fmax(worst, by);
         sum += by - 1;
+        apart += c.ns[chosen] / c.best_ns - 1;
+        if (verbose && by > NOT_SLOWER)
+            describe(&c, seed, chosen);
         close_chip(&c);
     }
-    print_message("%u chips with noise: %u replanned; after %d runs %u are "
-                  "more than 3%% from the best tried, %u slower than a device "
-                  "alone by 1%%; %.2f%% in the mean, %.1f%% at most\n",
-                  n_chips, replanned, RUNS, far, slower, 100 * sum / n_chips,
-                  100 * (worst - 1));
-    assert_true(far <= 0.25 * n_chips && slower <= 0.25 * n_chips);
-    assert_true(sum < 0.03 * n_chips);
+    print_message("%llu chips with noise: %u replanned; after %d runs %u are "
+                  "more than %.0f%% from the best tried, %u slower than a "
+                  "device alone by %.0f%%; %.2f%% in the mean, %.1f%% at most; "
+                  "%.2f%% from a plan made without noise\n",
+                  (unsigned long long)n_chips, replanned, RUNS, far,
+                  100 * (NEAR - 1), slower, 100 * (NOT_SLOWER - 1),
+                  100 * sum / (double)n_chips, 100 * (worst - 1),
+                  100 * apart / (double)n_chips);
+    assert_true(far + slower <= n_chips / 50);
 }
 
 int main(int argc, char **argv)
@@ -245,7 +319,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_noise),
     };
     if (argc > 1)
-        n_chips = (uint32_t)strtoul(argv[1], NULL, 10);
+        n_chips = strtoull(argv[1], NULL, 10);
+    if (argc > 2)
+        first_chip = strtoull(argv[2], NULL, 10);
+    verbose = argc > 2;
     if (!tmpdir_make(&dir))
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

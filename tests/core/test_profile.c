@@ -71,7 +71,8 @@ static clv_status fake_work(planner_meter *meter, clv_device *dev,
     if (workload->kind.op == CLV_OP_ROPE && dev->plugin_index)
         return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
     double ns = time_of(dev, workload);
-    *out = (planner_sample){*workload, ns, 2 * ns, 0};
+    *out =
+        (planner_sample){.workload = *workload, .ns = ns, .energy_nj = 2 * ns};
     if (fake.noisy && fake.workloads % fake.noisy == 0) {
         out->ns *= 20;
         out->spread = 2;

@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <time.h>
 
 /* Two processors of 40 GB/s on a memory of 60, computing for next to nothing:
@@ -319,6 +320,15 @@ static void test_drift(void **state)
     assert_true(least > 0.799 * (ALONE + 20e6) &&
                 most < 1.201 * (ALONE + 20e6));
     assert_true(most / least > 1.1 && apart > 0.05);
+    /* At the moment at which the last run begins, it stands still. */
+    double sum = 0;
+    char text[256];
+    for (int i = 0; i + 1 < RUNS; i++)
+        sum += a[i];
+    snprintf(text, sizeof text,
+             PAIR "drift=0.2\na.launch_us=20000\ndrift_at=%.9f\n", sum / 1e9);
+    take_times(text, b);
+    assert_true(b[0] == b[RUNS - 1] && fabs(b[0] / a[RUNS - 1] - 1) < 1e-3);
 }
 
 #define MIB (1u << 20)
