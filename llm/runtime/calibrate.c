@@ -6,6 +6,7 @@
  */
 #include "../base/str.h"
 #include "../quantize/ranges.h"
+#include "../models/rope.h"
 #include "runner.h"
 
 #include <math.h>
@@ -100,7 +101,9 @@ static clv_status prepare(calibration *c, uint32_t n)
 
 static clv_status run_window(calibration *c, const int32_t *ids, uint32_t n)
 {
-    CLV_TRY(llm_runner_run(c->runner, ids, n, 0));
+    bool far;
+    CLV_TRY(llm_rope_reach(c->model->hp, n, &far));
+    CLV_TRY(llm_runner_run(c->runner, ids, n, 0, far));
     for (uint64_t i = 0; i < c->runner->observed.n; i++) {
         const llm_observed *o = &c->runner->observed.items[i];
         uint64_t size;
