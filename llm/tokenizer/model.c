@@ -326,7 +326,7 @@ static int32_t valid_id(const clv_tokenizer *tok, int32_t id)
 static clv_status build(const message *m, const llm_json *list,
                         clv_tokenizer *tok)
 {
-    settings s;
+    settings s = {0};
     CLV_TRY(read_settings(*m, &s));
     uint64_t n = s.n;
     CLV_TRY(count_added(m, list, &n));
@@ -342,6 +342,7 @@ static clv_status build(const message *m, const llm_json *list,
     clv_status status = llm_tokenizer_set_spm(tok, &spm);
     if (status)
         return clv_error_prefix(status, "%s", m->name);
+    tok->model.fuse_unknown = true;
     CLV_TRY(llm_tokenizer_add_specials(tok));
     set_strips(tok, list);
     llm_specials_seal(&tok->specials);

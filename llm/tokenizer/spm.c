@@ -27,7 +27,7 @@ clv_status llm_tokenizer_set_spm(clv_tokenizer *tok, const llm_spm *spm)
     CLV_TRY(add_replace(tok, " ", true, SPACE));
     CLV_TRY(llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE)));
     tok->model.order = spm->unigram ? LLM_MERGE_UNIGRAM : LLM_MERGE_SCORE;
-    tok->model.fuse_unknown = true;
+    tok->model.fuse_unknown = spm->unigram;
     return spm->unigram ? llm_unigram_init(&tok->model.unigram, &tok->vocab)
                         : CLV_OK;
 }
