@@ -106,14 +106,20 @@ double sample_value(const sample *b, uint32_t t, int64_t i, int64_t c)
         return (double)clv_f16_to_f32(h) *
                ((row[c / 32 * 18 + 2 + c % 16] >> c % 32 / 16 * 4 & 15) - 8);
     }
-    fail_msg("no such dtype");
-    return 0;
+    /* The first written by hand, of the others the reference's. */
+    const clv_format *f = clv_format_of(b->g.tensors[t].dtype);
+    float block[256];
+    assert_non_null(f);
+    assert_true(f->elements <= 256);
+    f->decode(row + c / f->elements * f->bytes, block, f->elements);
+    return block[c % f->elements];
 }
 
 /* Numbers in place of random bytes, where those may be NaN or huge. */
 void sample_fill(sample *b, uint32_t t)
 {
     const clv_tensor_desc *d = &b->g.tensors[t];
+    const clv_format *f = clv_format_of(d->dtype);
     const int64_t rows = d->rank < 2 ? 1 : d->dims[0];
     const int64_t channels = d->dims[d->rank - 1];
     for (int64_t i = 0; i < rows; i++) {
@@ -127,10 +133,10 @@ void sample_fill(sample *b, uint32_t t)
                 memcpy(row + 2 * c, &h, 2);
             else if (d->dtype == CLV_DTYPE_BF16)
                 memcpy(row + 2 * c, (uint8_t *)&x + 2, 2);
-            else if (d->dtype == CLV_DTYPE_Q8_0 && c % 32 == 0)
-                memcpy(row + c / 32 * 34, &h, 2);
-            else if (d->dtype == CLV_DTYPE_Q4_0 && c % 32 == 0)
-                memcpy(row + c / 32 * 18, &h, 2);
+            else if (f->scale_at >= 0 && c % f->elements == 0)
+                memcpy(row + c / f->elements * f->bytes + f->scale_at, &h, 2);
+            if (f->minimum_at >= 0 && c % f->elements == 0)
+                memcpy(row + c / f->elements * f->bytes + f->minimum_at, &h, 2);
         }
     }
 }

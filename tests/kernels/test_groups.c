@@ -207,6 +207,7 @@ typedef struct turning {
     int64_t n, pairs;
     bool halves, bias;
     bool two_freqs, two_ids; /* keys, values have their own */
+    uint32_t values;         /* type of the values' weights; 0: the others' */
     uint32_t dispatches;     /* that it takes */
 } turning;
 
@@ -219,8 +220,8 @@ static void run_turned(runner *r, const gpu_target *target, turning c)
     judge j = {0, 0};
     begin_group(&b, c.n);
     for (uint32_t i = 0; i < 3; i++)
-        y[i] = add_product(&b, CLV_DTYPE_Q8_0, c.n, outs[i], c.bias, &w[i][0],
-                           &w[i][1]);
+        y[i] = add_product(&b, i == 2 && c.values ? c.values : CLV_DTYPE_Q8_0,
+                           c.n, outs[i], c.bias, &w[i][0], &w[i][1]);
     uint32_t pos = sample_add(&b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, c.n, 0);
     for (uint32_t i = 0; i < 2; i++) {
         freq[i] = i && !c.two_freqs
@@ -329,6 +330,11 @@ static void run_all_turned(runner *r, const gpu_target *target)
     run_turned(
         r, target,
         (turning){.n = 2, .pairs = half, .two_ids = true, .dispatches = 5});
+    /* The norm is in both kernels. */
+    run_turned(
+        r, target,
+        (turning){
+            .n = 1, .pairs = half, .values = CLV_DTYPE_Q4_0, .dispatches = 5});
     /* Ropes of their own: halves that no group has both of, frequencies that
      * differ. */
     run_turned(

@@ -198,6 +198,34 @@ static void test_matrix_products(void **state)
     runner_close(r);
 }
 
+/* Tiles of formats with minimums, and with scales for 16 channels. */
+static void test_matrix_formats(void **state)
+{
+    static const product cases[] = {
+        {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
+        {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
+        {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
+        {CLV_DTYPE_Q2_K, 0, 0, 9, 256, 33, 1, false, true, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 2, 512, 33, 1, true, true, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 20, 512, 33, 0, false, false, 0},
+        {CLV_DTYPE_IQ4_XS, 0, 0, 9, 256, 33, 0, true, false, 0},
+        {CLV_DTYPE_Q5_1, 0, 0, 5, 544, 33, 3, true, false, 1e6f}};
+    gpu_target target = sample_target;
+    target.units = 16;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tolerance = cases[i].n <= 8 ? 1e-10 : 1e-6;
+        run_product(r, &cases[i]);
+    }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
 /* The same with integers: many rows rounded to bytes, in blocks that no scale
  * of the weights ends in. */
 static void test_matrix_integers(void **state)
@@ -287,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_matrix_products),
+        cmocka_unit_test(test_matrix_formats),
         cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
         cmocka_unit_test(test_bytes),

@@ -23,22 +23,31 @@ static bool may_join(const gpu_fusion *f, const gpu_fused *fused,
            (!fused->n || gpu_has(&p->in[2]) == gpu_has(&first->in[2]));
 }
 
-/* Products of x from node `from` on. False: one of them cannot join. */
+/* Products of x from node `from` on. False: one of them can be in no group.
+ * done: those that are covered. */
 static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
-                   gpu_fused *fused)
+                   gpu_fused *fused, uint32_t *done)
 {
     bool all = true;
     for (uint32_t i = from; i < f->graph->n_nodes; i++) {
         const clv_node *n = clv_graph_node(f->graph, i);
-        if (n->op != CLV_OP_MATMUL || n->inputs[0] != x || f->covered[i])
+        if (n->op != CLV_OP_MATMUL || n->inputs[0] != x)
             continue;
+        if (f->covered[i]) {
+            ++*done;
+            continue;
+        }
         if (fused->n == GPU_FUSED_MAX)
             return false;
         gpu_fused_member *member = &fused->members[fused->n];
         gpu_check_node(f->target, f->graph, i, &member->product);
         if (!may_join(f, fused, &member->product) ||
-            !gpu_fused_takes(&member->product, &fused->members[0].product)) {
+            !gpu_fused_takes(&member->product, &member->product)) {
             all = false;
+            continue;
+        }
+        if (!gpu_fused_takes(&member->product, &fused->members[0].product)) {
+            fused->n_others++;
             continue;
         }
         member->out = member->product.out;
@@ -165,10 +174,11 @@ static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
                              gpu_fused *fused)
 {
     const gpu_tensor *y = &node->out;
+    uint32_t done = 0;
     if (!is_single(f, y) || !is_constant(&node->in[1]) ||
         gpu_is_disabled(f->target, "fuse_rms_norm") ||
-        !gather(f, node->index + 1, y->index, fused) ||
-        fused->n != f->uses[y->index].reads)
+        !gather(f, node->index + 1, y->index, fused, &done) ||
+        fused->n + fused->n_others + done != f->uses[y->index].reads)
         return false;
     fused->norm = *node;
     fused->has_norm = true;
@@ -177,7 +187,8 @@ static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
     return true;
 }
 
-bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
+/* One of the groups that begin at the node. */
+static bool find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
 {
     memset(fused, 0, sizeof *fused);
     if (f->off || f->target->slices)
@@ -189,7 +200,9 @@ bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
         const clv_tensor_desc *x = &node->in[0].d;
         if (x->usage != CLV_USAGE_INPUT && !is_single(f, &node->in[0]))
             return false;
-        gather(f, node->index, node->in[0].index, fused);
+        uint32_t done = 0;
+        gather(f, node->index, node->in[0].index, fused, &done);
+        fused->n_others = 0;
         fused->x = node->in[0];
         if (fused->n < 2 || fused->members[0].product.index != node->index)
             return false;
@@ -200,4 +213,31 @@ bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
     if (!fused->has_glu)
         add_ropes(f, fused);
     return end_by_rows(f, node->index, fused);
+}
+
+static void set_covered(gpu_fusion *f, const gpu_fused *fused, bool covered)
+{
+    for (uint32_t i = 0; i < fused->n_covered; i++)
+        f->covered[fused->covered[i]] = covered;
+}
+
+/* With one group of a norm all of its products must be in some, as what the
+ * norm makes is not kept: whether those of the others are another. */
+static bool has_second(gpu_fusion *f, const gpu_node *node,
+                       const gpu_fused *fused)
+{
+    gpu_fused *second = clv_new(f->host, sizeof *second);
+    if (!second)
+        return false;
+    set_covered(f, fused, true);
+    const bool found = find(f, node, second) && !second->n_others;
+    set_covered(f, fused, false);
+    clv_free(f->host, second);
+    return found;
+}
+
+bool gpu_fused_find(gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
+{
+    return find(f, node, fused) &&
+           (!fused->n_others || has_second(f, node, fused));
 }

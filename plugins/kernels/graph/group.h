@@ -12,6 +12,5 @@
 #include "graph/fuse.h"
 
 /* The group that begins at the node, a product or a norm; false: there is none.
- */
-bool gpu_fused_find(const gpu_fusion *f, const gpu_node *node,
-                    gpu_fused *fused);
+ * With n_others there is another one, to be found when this one is covered. */
+bool gpu_fused_find(gpu_fusion *f, const gpu_node *node, gpu_fused *fused);

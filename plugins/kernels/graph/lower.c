@@ -76,8 +76,11 @@ static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
 {
     gpu_chain chain;
     gpu_fused fused;
-    if (gpu_fused_find(fusion, node, &fused))
-        return lower_fused(lowering, fusion, node, &fused);
+    while (gpu_fused_find(fusion, node, &fused)) {
+        CLV_TRY(lower_fused(lowering, fusion, node, &fused));
+        if (!fused.n_others)
+            return CLV_OK;
+    }
     gpu_fusion_find(fusion, node, &chain);
     return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
                          : lower_alone(lowering, fusion, node);

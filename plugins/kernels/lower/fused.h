@@ -92,4 +92,6 @@ typedef struct gpu_fused {
     uint32_t n_outs; /* as many as members, which have them; 1 with a GLU */
     uint32_t covered[3 * GPU_FUSED_MAX + 2]; /* nodes, the first among them */
     uint32_t n_covered;
+    uint32_t n_others; /* products of x that can be a group of their own, whose
+                          weights lie otherwise */
 } gpu_fused;

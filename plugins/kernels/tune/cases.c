@@ -6,7 +6,7 @@
 
 /* Sizes that are no multiples of what kernels divide them by. */
 enum {
-    INPUTS = 128,
+    INPUTS = 256,
     OUTPUTS = 70,
     HEADS = 4,
     GROUPS = 2,
@@ -20,7 +20,8 @@ enum { EXPERTS = 4, USED = 2 };
 
 static const uint32_t weight_types[] = {
     CLV_DTYPE_F32,  CLV_DTYPE_F16, CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-    CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4};
+    CLV_DTYPE_Q4_0, CLV_DTYPE_I8,  CLV_DTYPE_I4,   CLV_DTYPE_Q4_K,
+    CLV_DTYPE_Q6_K}; /* with minimums, and with scales for 16 */
 static const struct cache {
     uint32_t dtype;
     bool transposed; /* as weights */
@@ -62,6 +63,35 @@ static float element(uint32_t i, uint32_t seed)
     return (float)number(i, seed) * STEP;
 }
 
+/* Blocks of 256 whose sub-blocks have scales and minimums of 1 and 7. */
+static void write_superblock(uint8_t *to, uint32_t dtype, uint32_t first,
+                             uint32_t seed)
+{
+    const uint16_t d = clv_f32_to_f16(STEP);
+    if (dtype == CLV_DTYPE_Q4_K) {
+        clv_block_q4_k *b = (clv_block_q4_k *)(void *)to;
+        static const uint8_t scales[12] = {1, 1, 1,    1,    7,    7,
+                                           7, 7, 0x71, 0x71, 0x71, 0x71};
+        b->d = b->m = d;
+        memcpy(b->scales, scales, sizeof scales);
+        for (uint32_t j = 0; j < 128; j++) {
+            const uint32_t k = first + j / 32 * 64 + j % 32;
+            b->q[j] = (uint8_t)((number(k, seed) + 7) |
+                                (number(k + 32, seed) + 7) << 4);
+        }
+        return;
+    }
+    clv_block_q6_k *b = (clv_block_q6_k *)(void *)to;
+    memset(b, 0, sizeof *b);
+    b->d = d;
+    memset(b->scales, 1, sizeof b->scales);
+    for (uint32_t j = 0; j < 256; j++) {
+        const uint32_t q = (uint32_t)(number(first + j, seed) + 32);
+        b->q[j / 128 * 64 + j % 64] |= (uint8_t)((q & 15) << j % 128 / 64 * 4);
+        b->h[j / 128 * 32 + j % 32] |= (uint8_t)(q >> 4 << j % 128 / 32 * 2);
+    }
+}
+
 /* A block of 32: d, then bytes or nibbles. */
 static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
                         uint32_t seed)
@@ -88,6 +118,8 @@ static void write_elements(uint8_t *to, uint32_t dtype, uint32_t n,
         const float x = element(i, seed);
         if (elements == 32)
             write_block(to, dtype, i, seed);
+        else if (elements == 256)
+            write_superblock(to, dtype, i, seed);
         else if (dtype == CLV_DTYPE_I8)
             *to = (uint8_t)number(i, seed);
         else if (dtype == CLV_DTYPE_I4)
