@@ -1,98 +1,13 @@
-/*
- * The file is a message of protocol buffers, of which nine fields matter: too
- * few to depend on a library for.
- */
 #include "model.h"
 
 #include "../base/json.h"
 #include "config.h"
+#include "protobuf.h"
 #include "spm.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-/* ------------------------------------------------------------------------ */
-/* Messages                                                                 */
-
-typedef struct message {
-    const uint8_t *at, *end;
-    const char *name; /* of the file */
-} message;
-
-typedef struct field {
-    uint32_t number;
-    uint64_t value; /* of a number */
-    llm_str bytes;  /* of a text or a message */
-} field;
-
-static clv_status damaged(const message *m)
-{
-    return clv_error(CLV_ERR_FORMAT,
-                     "%s: not a SentencePiece model, or damaged; download it "
-                     "again",
-                     m->name);
-}
-
-static bool take_varint(message *m, uint64_t *out)
-{
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64 && m->at < m->end; shift += 7) {
-        const uint8_t byte = *m->at++;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *out = value;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_bytes(message *m, uint64_t n, llm_str *out)
-{
-    if (n > (uint64_t)(m->end - m->at))
-        return false;
-    *out = (llm_str){(const char *)m->at, n};
-    m->at += n;
-    return true;
-}
-
-/* *more is false at the end. */
-static clv_status next(message *m, field *out, bool *more)
-{
-    uint64_t tag = 0, size = 0;
-    *more = m->at < m->end;
-    if (!*more)
-        return CLV_OK;
-    *out = (field){0};
-    bool good = take_varint(m, &tag);
-    out->number = (uint32_t)(tag >> 3 & UINT32_MAX);
-    switch (tag & 7) {
-    case 0:
-        good = good && take_varint(m, &out->value);
-        break;
-    case 2:
-        good =
-            good && take_varint(m, &size) && take_bytes(m, size, &out->bytes);
-        break;
-    case 1:
-    case 5:
-        size = (tag & 7) == 1 ? 8 : 4;
-        good = good && take_bytes(m, size, &out->bytes);
-        if (good)
-            memcpy(&out->value, out->bytes.data, size);
-        break;
-    default:
-        good = false;
-    }
-    return good ? CLV_OK : damaged(m);
-}
-
-static message inside(const message *m, llm_str bytes)
-{
-    const uint8_t *at = (const uint8_t *)bytes.data;
-    return (message){at, at + bytes.size, m->name};
-}
 
 /* ------------------------------------------------------------------------ */
 /* What the file says                                                       */
@@ -107,12 +22,12 @@ typedef struct settings {
     uint64_t charsmap; /* bytes of a table of characters */
 } settings;
 
-static clv_status read_trainer(message m, settings *s)
+static clv_status read_trainer(llm_message m, settings *s)
 {
-    field f;
+    llm_field f;
     bool more;
     for (;;) {
-        CLV_TRY(next(&m, &f, &more));
+        CLV_TRY(llm_message_next(&m, &f, &more));
         if (!more)
             return CLV_OK;
         switch (f.number) {
@@ -138,12 +53,12 @@ static clv_status read_trainer(message m, settings *s)
     }
 }
 
-static clv_status read_normalizer(message m, settings *s)
+static clv_status read_normalizer(llm_message m, settings *s)
 {
-    field f;
+    llm_field f;
     bool more;
     for (;;) {
-        CLV_TRY(next(&m, &f, &more));
+        CLV_TRY(llm_message_next(&m, &f, &more));
         if (!more)
             return CLV_OK;
         if (f.number == 2)
@@ -157,7 +72,7 @@ static clv_status read_normalizer(message m, settings *s)
     }
 }
 
-static clv_status read_settings(message m, settings *out)
+static clv_status read_settings(llm_message m, settings *out)
 {
     settings s = {.model = 1,
                   .bos = 1,
@@ -166,21 +81,21 @@ static clv_status read_settings(message m, settings *out)
                   .front = 1,
                   .collapse = 1,
                   .escape = 1};
-    const message whole = m;
-    field f;
+    const llm_message whole = m;
+    llm_field f;
     bool more;
     for (;;) {
-        CLV_TRY(next(&m, &f, &more));
+        CLV_TRY(llm_message_next(&m, &f, &more));
         if (!more)
             break;
         s.n += f.number == PIECES;
         if (f.number == TRAINER)
-            CLV_TRY(read_trainer(inside(&m, f.bytes), &s));
+            CLV_TRY(read_trainer(llm_message_inside(&m, f.bytes), &s));
         if (f.number == NORMALIZER)
-            CLV_TRY(read_normalizer(inside(&m, f.bytes), &s));
+            CLV_TRY(read_normalizer(llm_message_inside(&m, f.bytes), &s));
     }
     if (!s.n || s.n > LLM_MAX_TOKENS)
-        return damaged(&whole);
+        return llm_message_damaged(&whole);
     const char *what = s.model != 1 && s.model != 2 ? "words or characters"
                        : s.charsmap                 ? "a table of characters"
                        : !s.escape ? "spaces that stay as they are"
@@ -194,16 +109,16 @@ static clv_status read_settings(message m, settings *out)
     return CLV_OK;
 }
 
-static clv_status read_piece(message m, clv_tokenizer *tok, uint32_t id)
+static clv_status read_piece(llm_message m, clv_tokenizer *tok, uint32_t id)
 {
     llm_str text = {0};
     float score = 0;
     uint64_t type = LLM_TOKEN_NORMAL;
-    field f;
+    llm_field f;
     bool more;
-    const message whole = m;
+    const llm_message whole = m;
     for (;;) {
-        CLV_TRY(next(&m, &f, &more));
+        CLV_TRY(llm_message_next(&m, &f, &more));
         if (!more)
             break;
         if (f.number == 1)
@@ -214,21 +129,21 @@ static clv_status read_piece(message m, clv_tokenizer *tok, uint32_t id)
             type = f.value;
     }
     if (isnan(score) || type < LLM_TOKEN_NORMAL || type > LLM_TOKEN_BYTE)
-        return damaged(&whole);
+        return llm_message_damaged(&whole);
     return llm_vocab_set(&tok->vocab, id, text, (llm_token_type)type, score);
 }
 
-static clv_status read_pieces(message m, clv_tokenizer *tok)
+static clv_status read_pieces(llm_message m, clv_tokenizer *tok)
 {
-    field f;
+    llm_field f;
     bool more;
     uint32_t id = 0;
     for (;;) {
-        CLV_TRY(next(&m, &f, &more));
+        CLV_TRY(llm_message_next(&m, &f, &more));
         if (!more)
             return CLV_OK;
         if (f.number == PIECES)
-            CLV_TRY(read_piece(inside(&m, f.bytes), tok, id++));
+            CLV_TRY(read_piece(llm_message_inside(&m, f.bytes), tok, id++));
     }
 }
 
@@ -255,7 +170,7 @@ static bool read_added(const llm_json_each *e, added *out)
            llm_json_str(llm_json_member(e->value, "content"), &out->text);
 }
 
-static clv_status bad_added(const message *m, llm_str key)
+static clv_status bad_added(const llm_message *m, llm_str key)
 {
     return clv_error(
         CLV_ERR_FORMAT,
@@ -265,7 +180,7 @@ static clv_status bad_added(const message *m, llm_str key)
 }
 
 /* One past the largest id. */
-static clv_status count_added(const message *m, const llm_json *list,
+static clv_status count_added(const llm_message *m, const llm_json *list,
                               uint64_t *n)
 {
     const uint64_t most = *n + llm_json_count(list) + 65536;
@@ -323,7 +238,7 @@ static int32_t valid_id(const clv_tokenizer *tok, int32_t id)
 }
 
 /* list: the added tokens, or NULL. */
-static clv_status build(const message *m, const llm_json *list,
+static clv_status build(const llm_message *m, const llm_json *list,
                         clv_tokenizer *tok)
 {
     settings s = {0};
@@ -349,7 +264,7 @@ static clv_status build(const message *m, const llm_json *list,
     return CLV_OK;
 }
 
-static clv_status create(const message *m, const llm_json *list,
+static clv_status create(const llm_message *m, const llm_json *list,
                          clv_tokenizer **out)
 {
     clv_tokenizer *tok = NULL;
@@ -367,7 +282,7 @@ clv_status llm_tokenizer_parse_model(const void *data, uint64_t size,
                                      const char *name, clv_tokenizer **out)
 {
     const uint8_t *at = size ? data : (const uint8_t *)"";
-    CLV_TRY(create(&(message){at, at + size, name}, NULL, out));
+    CLV_TRY(create(&(llm_message){at, at + size, name}, NULL, out));
     llm_tokenizer_mark_ends(*out);
     return CLV_OK;
 }
@@ -401,8 +316,8 @@ clv_status llm_tokenizer_from_model(const char *path, clv_tokenizer **out)
     if (!status)
         status = clv_file_map_open(path, &map);
     if (!status)
-        status =
-            create(&(message){map.data, map.data + map.size, path}, list, &tok);
+        status = create(&(llm_message){map.data, map.data + map.size, path},
+                        list, &tok);
     const clv_status damage = clv_file_map_check(&map, path);
     if (damage)
         status = damage;
