@@ -4,8 +4,14 @@
 #include "hf.h"
 #include "synth.h"
 
+#include "../base/str.h"
+
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -27,6 +33,51 @@ static clv_status open_file(const char *path, llm_source **out)
                      path, empty ? "the file is empty" : "not a GGUF file");
 }
 
+/* The GGUF files of a directory and whether it has weights as Hugging Face's
+ * have. */
+typedef struct listing {
+    uint32_t n_gguf;
+    char gguf[NAME_MAX + 1]; /* one of them */
+    bool safetensors;
+} listing;
+
+static clv_status list(const char *dir, listing *out)
+{
+    DIR *stream = opendir(dir);
+    if (!stream)
+        return clv_error(CLV_ERR_IO, "%s: cannot read the directory: %s", dir,
+                         strerror(errno));
+    *out = (listing){0};
+    for (struct dirent *e; (e = readdir(stream));) {
+        const size_t n = strlen(e->d_name);
+        if (n > 5 && !strcmp(e->d_name + n - 5, ".gguf")) {
+            snprintf(out->gguf, sizeof out->gguf, "%s", e->d_name);
+            out->n_gguf++;
+        }
+        out->safetensors |= !strncmp(e->d_name, "model", 5) &&
+                            strstr(e->d_name, ".safetensors");
+    }
+    closedir(stream);
+    return CLV_OK;
+}
+
+/* A directory whose weights are in one GGUF file stands for that file. */
+static clv_status open_directory(const char *dir, llm_source **out)
+{
+    listing l;
+    CLV_TRY(list(dir, &l));
+    if (l.safetensors || !l.n_gguf)
+        return llm_source_open_hf(dir, out);
+    if (l.n_gguf > 1)
+        return clv_error(CLV_ERR_INVALID,
+                         "%s: holds %u GGUF files; give the one to load", dir,
+                         (unsigned)l.n_gguf);
+    char *path = llm_path_join(dir, l.gguf);
+    const clv_status status = path ? open_file(path, out) : llm_no_memory(dir);
+    free(path);
+    return status;
+}
+
 clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out)
 {
@@ -42,7 +93,7 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
                          path, strerror(reason));
     }
     if (S_ISDIR(info.st_mode))
-        return llm_source_open_hf(path, out);
+        return open_directory(path, out);
     if (!S_ISREG(info.st_mode))
         return clv_error(CLV_ERR_INVALID,
                          "%s: neither a file nor a directory; give a GGUF file "

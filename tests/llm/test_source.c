@@ -88,8 +88,7 @@ static void hf(void **state)
     }
     llm_source_tensor t;
     assert_int_equal(s->find(s, "blk.2.attn_q.weight", &t), CLV_ERR_NOT_FOUND);
-    assert_int_equal(s->find(s, "blk.0.ffn_up.bias", &t),
-                     CLV_ERR_NOT_FOUND);
+    assert_int_equal(s->find(s, "blk.0.ffn_up.bias", &t), CLV_ERR_NOT_FOUND);
     clv_tokenizer *tok = (clv_tokenizer *)&t;
     assert_int_equal(s->tokenizer(s, &tok), CLV_OK);
     assert_null(tok);
@@ -294,6 +293,10 @@ static void other_paths(void **state)
     temp other;
     temp_init(&other);
     refused(other.dir, CLV_ERR_NOT_FOUND, "config.json");
+    temp_write_text(&other, "a.gguf", "");
+    refused(other.dir, CLV_ERR_FORMAT, "a.gguf: the file is empty");
+    temp_write_text(&other, "b.gguf", "");
+    refused(other.dir, CLV_ERR_INVALID, "holds 2 GGUF files");
     temp_finish(&other);
     llm_source *s = NULL;
     assert_int_not_equal(llm_source_open("synth:nothing", NULL, NULL, &s),
@@ -308,7 +311,8 @@ static void shared_models(void **state)
     static const char *const names[] = {
         "models/nano",     "goldens/llama",        "goldens/llama3-rope",
         "goldens/mistral", "models/nano-f16.gguf", "models/pico/pico-f16.gguf",
-        "goldens/qwen2_moe", "goldens/gemma3", "goldens/phimoe",
+        "models/pico",     "goldens/qwen2_moe",    "goldens/gemma3",
+        "goldens/phimoe",
     };
     if (!shared_path(&tmp, names[0]))
         skip();
