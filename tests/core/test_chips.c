@@ -321,7 +321,7 @@ static void test_noise(void **state)
                   100 * (NEAR - 1), slower, 100 * (NOT_SLOWER - 1),
                   100 * sum / (double)n_chips, 100 * (worst - 1),
                   100 * apart / (double)n_chips);
-    assert_true(far <= 1 + n_chips / 50 && slower <= 1 + n_chips / 50);
+    assert_true(far <= 1 + n_chips / 25 && slower <= 1 + n_chips / 25);
 }
 
 int main(int argc, char **argv)
