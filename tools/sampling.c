@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define WINDOW_MAX (1u << 20)
+
 void tool_sampling_init(tool_sampling *args)
 {
     const clv_sampler_params p = clv_sampler_defaults();
@@ -119,9 +121,11 @@ static clv_status read_grammar(const tool_sampling *args, char **grammar)
     return status;
 }
 
+/* -1: the context, as far as a window can reach. */
 static uint32_t window(int64_t given, uint32_t n_ctx)
 {
-    return given < 0 ? n_ctx : (uint32_t)given;
+    const uint32_t all = n_ctx < WINDOW_MAX ? n_ctx : WINDOW_MAX;
+    return given < 0 ? all : (uint32_t)given;
 }
 
 clv_status tool_sampling_create(const tool_sampling *args,
