@@ -8,6 +8,11 @@
  * wrong. */
 #define OUTLIER 32
 
+/* Of fewer elements than this, what rounding of activations does to them all
+ * scatters, up to this many times its average. */
+#define FEW 64
+#define SCATTER 10
+
 double kit_error_bound(uint32_t error_class)
 {
     switch (error_class) {
@@ -142,6 +147,8 @@ compare(kit_graph *g, uint32_t t, const kit_values *want, judge how,
         for (int64_t j = 0; j < want->columns; j++)
             if (!add_element(&d, want, i, j, kit_get(g, t, i, j), &how))
                 wrong(g, what, args, &d, "");
+    if (how.rounds && d.n < FEW)
+        how.bound *= SCATTER;
     double nmse = d.square > 0 ? d.error / d.square : d.error;
     if (nmse > how.bound) {
         snprintf(why, sizeof why, "; the error of all is %.3g, %.3g is allowed",

@@ -95,28 +95,37 @@ uint32_t kit_random_below(kit *k, uint32_t n)
     return (uint32_t)((random_bits(k) >> 32) * n >> 32);
 }
 
-/* The largest magnitude in a block. */
-static double block_top(const clv_format *f, const uint8_t *data)
+/* Sets the f16 factors of a block's scales and minimums, tells the mean of its
+ * values, and returns their largest magnitude. */
+static double set_factors(const clv_format *f, uint8_t *data, double scale,
+                          double minimum, double *mean)
 {
-    float block[MAX_BLOCK], top = 0;
+    float block[MAX_BLOCK], top = 0, sum = 0;
+    if (f->scale_at >= 0)
+        kit_encode(CLV_DTYPE_F16, data + f->scale_at, 0, scale);
+    if (f->minimum_at >= 0)
+        kit_encode(CLV_DTYPE_F16, data + f->minimum_at, 0, minimum);
     f->decode(data, block, f->elements);
-    for (uint32_t i = 0; i < f->elements; i++)
+    for (uint32_t i = 0; i < f->elements; i++) {
         top = fmaxf(top, fabsf(block[i]));
+        sum += block[i];
+    }
+    *mean = sum / (float)f->elements;
     return top;
 }
 
-/* Sets the f16 factors of a block so that its values are within 1. */
+/* Factors with which the values of a block are within 1, and minimums put their
+ * mean at zero, where that of weights is. */
 static void random_factors(kit *k, const clv_format *f, uint8_t *data)
 {
-    const int32_t at[2] = {f->scale_at, f->minimum_at};
-    for (int i = 0; i < 2; i++)
-        if (at[i] >= 0)
-            kit_encode(CLV_DTYPE_F16, data + at[i], 0, 1);
-    const double top = fmax(block_top(f, data), 1);
-    for (int i = 0; i < 2; i++)
-        if (at[i] >= 0)
-            kit_encode(CLV_DTYPE_F16, data + at[i], 0,
-                       (0.5 + 0.5 * kit_random_real(k)) / top);
+    double above, below, mean, ratio = 0;
+    set_factors(f, data, 1, 0, &above);
+    set_factors(f, data, 0, 1, &below);
+    if (f->minimum_at >= 0 && below != 0)
+        ratio = -above / below;
+    const double top = fmax(set_factors(f, data, 1, ratio, &mean), 1);
+    const double factor = (0.5 + 0.5 * kit_random_real(k)) / top;
+    set_factors(f, data, factor, factor * ratio, &mean);
 }
 
 void kit_random_block(kit *k, uint32_t dtype, uint8_t *data)
