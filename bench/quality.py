@@ -2,7 +2,7 @@
 """Writes docs/quality.md: the perplexity of the reference models in every type
 of weights and of the KV cache.
 
-usage: quality.py [--chunks N] [--models nano,pico,moe] [BUILD]"""
+usage: quality.py [--chunks N] [--models nano,pico,moe] [--out FILE] [BUILD]"""
 
 import argparse
 import json
@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARED = os.path.join(SOURCE, "..", "shared")
+SHARED = os.environ.get("CLEAVE_TEST_SHARED",
+                        os.path.join(SOURCE, "..", "shared"))
 MODELS = {"nano": "nano-f16.gguf", "pico": "pico/pico-f16.gguf", "moe": "moe"}
 KV_TYPES = ("f16", "f32")
 
@@ -20,6 +21,8 @@ def parse():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("--chunks", type=int, default=-1)
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--out", default=os.path.join(SOURCE, "docs",
+                                                      "quality.md"))
     parser.add_argument("build", nargs="?", default="build")
     return parser.parse_args()
 
@@ -109,14 +112,13 @@ an F16 cache. w8a8 is calibrated with the last 40 kB of the text. Made by
 
 def main():
     args = parse()
-    path = os.path.join(SOURCE, "docs", "quality.md")
     with tempfile.TemporaryDirectory() as folder:
         quality = Quality(args, folder)
-        with open(path + ".new", "w", encoding="utf-8") as out:
+        with open(args.out + ".new", "w", encoding="utf-8") as out:
             out.write(HEADER)
             for name in args.models.split(","):
                 quality.write(name, out)
-    os.replace(path + ".new", path)
+    os.replace(args.out + ".new", args.out)
 
 
 if __name__ == "__main__":
