@@ -5,7 +5,7 @@
 BUILD ?= build
 CLEAVE = $(BUILD)/tools/cleave
 
-.PHONY: all help setup build run test check-format check-sanitizers check-gpu fuzz bench \
+.PHONY: all help setup build run test quality check-format check-sanitizers check-gpu fuzz bench \
 	docs install clean
 
 all: build
@@ -45,6 +45,10 @@ fuzz: setup
 # make bench              the kernel benchmarks
 bench: build
 	@meson test -C $(BUILD) --benchmark --verbose
+
+# make quality            docs/quality.md: perplexity in every type (hours)
+quality: build
+	@bench/quality.py
 
 # make docs               renew the output that documents show
 docs: build

@@ -5,6 +5,7 @@
 #include "table.h"
 #include "text.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ const tool_command tool_quantize = {
         "TYPE is a mix of types as llama.cpp has them, such as Q4_K_M, or a "
         "scheme of integers with scales beside them, such as w8a8; --list "
         "tells them all. Without OUT.gguf the name is made from IN.gguf: "
-        "model-f16.gguf becomes model-Q4_K_M.gguf beside it. The file appears "
+        "model-f16.gguf becomes model-q4_k_m.gguf beside it. The file appears "
         "when it is complete; one of that name is then replaced, which is "
         "said. The input is never overwritten. A table shows the type of each "
         "tensor and its error: the root of the mean square, relative to that "
@@ -278,7 +279,7 @@ static clv_status look_after(work *w)
 
 /* ------------------------------------------------------------------------ */
 
-/* "dir/model-f16.gguf" and "Q8_0": "dir/model-Q8_0.gguf". */
+/* "dir/model-f16.gguf" and "Q8_0": "dir/model-q8_0.gguf". */
 static char *output_name(const char *in, const char *type)
 {
     size_t stem = strlen(in), size = stem + strlen(type) + 8;
@@ -298,7 +299,7 @@ static char *output_name(const char *in, const char *type)
     }
     int n = snprintf(out, size, "%.*s-", (int)stem, in);
     for (; *type; type++) /* no new directories for 8/4/4 */
-        out[n++] = *type == '/' ? '-' : *type;
+        out[n++] = *type == '/' ? '-' : (char)tolower(*type);
     memcpy(out + n, ".gguf", 6);
     return out;
 }

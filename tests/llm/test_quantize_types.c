@@ -340,14 +340,10 @@ static void same_bytes(void **state)
     const char *in = shared_path(&tmp, "models/nano-f16.gguf");
     if (!in)
         skip();
-    static const char *const some[] = {"q4_k_m", "8/4/4", "w4a16_g32"};
-    for (int i = 0; i < 3; i++) {
-        const char *a = temp_path(&tmp, "a.gguf");
-        const char *b = temp_path(&tmp, "b.gguf");
-        quantize(in, a, some[i], 1);
-        quantize(in, b, some[i], 5);
-        assert_same_files(a, b);
-    }
+    const char *a = temp_path(&tmp, "a.gguf"), *b = temp_path(&tmp, "b.gguf");
+    quantize(in, a, "w4a16_g32", 1);
+    quantize(in, b, "w4a16_g32", 5);
+    assert_same_files(a, b);
 }
 
 int main(void)

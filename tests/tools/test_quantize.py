@@ -24,16 +24,78 @@ class Quantize(cli.Case):
                     self.assertEqual(dims, before.tensors[name][0])
                     want = kind.lower() if len(dims) > 1 else "f32"
                     if name == "token_embd.weight" and want == "q4_0":
-                        want = "q8_0"  # it is the output matrix too
+                        want = "q6_k"  # it is the output matrix too
                     self.assertEqual(dtype, want, name)
                 self.assertEqual(after.keys["tokenizer.ggml.tokens"],
                                  before.keys["tokenizer.ggml.tokens"])
 
     def test_default_name(self):
+        result = self.good("quantize", self.input, "q8_0", "-q")
+        self.assertEqual((result.out, result.err), (b"", ""))
         result = self.good("quantize", self.input, "q8_0")
         self.assertTrue(os.path.exists(self.path("model-q8_0.gguf")))
         self.assertIn("model-q8_0.gguf", result.err)
-        self.assertEqual(result.out, b"")
+
+    def test_threads_as_llama_quantize_takes_them(self):
+        outs = [self.path("1.gguf"), self.path("3.gguf")]
+        self.good("quantize", self.input, outs[0], "Q4_K_M", "1", "-q")
+        self.good("quantize", self.input, outs[1], "q4_k_m", "3", "-q")
+        with open(outs[0], "rb") as a, open(outs[1], "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.bad("quantize", self.input, outs[0], "Q4_K_M", "0", code=2,
+                 says="number of threads")
+
+    def test_list(self):
+        names = [row["type"] for row in
+                 self.good("quantize", "--list", "-o", "json").json]
+        for name in ("Q8_0", "Q4_0", "Q5_0", "Q4_K_M", "Q5_K_M", "Q6_K",
+                     "BF16", "F32", "q8", "8/4/4", "w4a16", "w8a8"):
+            self.assertIn(name, names)
+
+    def quantized(self, model, kind, *args):
+        """Rows of the table by tensor, and the total."""
+        rows = self.good("quantize", model, self.path("out.gguf"), kind, *args,
+                         "-o", "json").json
+        return {row["tensor"]: row for row in rows[:-1]}, rows[-1]
+
+    def text(self, start, size):
+        with open(cli.shared("text", "heldout.txt"), "rb") as f:
+            f.seek(start)
+            return self.write("text-%d.txt" % start,
+                              f.read(size).decode("utf-8", "ignore"))
+
+    def test_perplexity_before_and_after(self):
+        text = self.text(20000, 5000)
+        for kind, most in (("q4_k_m", 1.04), ("8/4/4", 1.12),
+                           ("w4a16_g32", 1.1)):
+            with self.subTest(kind):
+                rows, total = self.quantized(self.input, kind, "--text", text)
+                self.assertGreater(rows["blk.0.attn_q.weight"]["error"], 0)
+                self.assertLess(rows["blk.0.attn_q.weight"]["error"], 0.2)
+                self.assertEqual(rows["output_norm.weight"]["to"], "f32")
+                self.assertLess(total["ppl_after"],
+                                total["ppl_before"] * most)
+                self.assertGreater(total["ppl_after"],
+                                   total["ppl_before"] * 0.97)
+
+    def test_activations_of_int8(self):
+        self.bad("quantize", self.input, self.path("o.gguf"), "w8a8", code=2,
+                 says="--calibrate")
+        self.bad("quantize", self.input, self.path("o.gguf"), "q8",
+                 "--calibrate", self.input, code=2,
+                 says="leave out --calibrate")
+        learnt, text = self.text(0, 6000), self.text(20000, 8000)
+        args = ("--calibrate", learnt, "--text", text)
+        rows, total = self.quantized(self.input, "w8a8", *args)
+        q, k = rows["blk.0.attn_q.weight"], rows["blk.0.attn_k.weight"]
+        self.assertEqual(q["to"], "i8 tensor")
+        self.assertEqual(q["input_scale"], k["input_scale"])  # one input
+        self.assertLess(total["ppl_after"], total["ppl_before"] * 1.03)
+        # A few columns 8 to 64 times larger leave nothing of the others.
+        self.good("convert", cli.shared("models", "nano-outlier"), "-o",
+                  self.path("outlier.gguf"))
+        _, total = self.quantized(self.path("outlier.gguf"), "w8a8", *args)
+        self.assertGreater(total["ppl_after"], total["ppl_before"] * 1.2)
 
     def test_the_result_runs(self):
         out = self.path("q8.gguf")
