@@ -24,19 +24,27 @@ static bool is_exact(const clv_plan *plan)
     return false;
 }
 
+static uint32_t devices_of(const clv_plan *plan)
+{
+    return clv_plan_summarise(plan).n_devices;
+}
+
 /* The factor by which `other` has to be faster than this plan to replace it:
  * more than 1 if `other` has not run, and this plan has or takes fewer devices.
- */
+ * What made runs of this plan longer than forecast is expected of one over as
+ * many devices, too. */
 static double margin(const clv_plan *plan, const clv_plan *other)
 {
     if (is_exact(other) || other->run_ratio > 0 ||
-        (!(plan->run_ratio > 0) && clv_plan_summarise(other).n_devices <=
-                                       clv_plan_summarise(plan).n_devices))
+        (!(plan->run_ratio > 0) && devices_of(other) <= devices_of(plan)))
         return 1;
+    const double alike =
+        devices_of(other) >= devices_of(plan) ? fmax(plan->run_ratio, 1) : 1;
     /* Simulated devices' models were compared with measurements. */
-    return other->noise > 0
-               ? WORTHWHILE
-               : WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain);
+    return alike *
+           (other->noise > 0
+                ? WORTHWHILE
+                : WORTHWHILE + UNCERTAIN * (1 - other->forecast->certain));
 }
 
 bool planner_is_legal_plan(const clv_plan *plan)

@@ -25,8 +25,10 @@
  * whenever there have been so many times as many. */
 #define AGAIN 32
 
-/* What is off by more than so many standard deviations is no chance. */
+/* What is off by more than so many standard deviations is no chance: costs, and
+ * what runs took, of which there is less to choose from. */
 #define CHANCE 3
+#define RUN_CHANCE 2
 
 /* Costs that have changed by so much may make another plan better. */
 #define CHANGED 0.05
@@ -113,7 +115,7 @@ double planner_run_ratio(const clv_plan *plan, planner_profile *profile,
         return 0;
     const double runs = fmin(past.runs, PLANNER_PAST_TIMES);
     return without_chance(planner_past_median(&past) / ns,
-                          plan->noise / sqrt(runs));
+                          RUN_CHANCE * plan->noise / sqrt(runs));
 }
 
 /* ------------------------------------------------------------------------ */

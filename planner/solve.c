@@ -45,6 +45,8 @@ typedef struct solver {
     uint32_t *chosen;   /* [n_nodes] those of the best plan */
     clv_plan *best;     /* NULL: none yet */
     bool known;         /* the best one is of earlier runs, not of options */
+    planner_refined refined; /* by measuring what rivals rely on, */
+    bool measures;           /* if that is still done */
 } solver;
 
 /* ------------------------------------------------------------------------ */
@@ -241,11 +243,33 @@ static uint32_t whole_option(const solver *v, uint32_t node, uint32_t device)
     return best;
 }
 
+static void note_refined(planner_refined *all, planner_refined one)
+{
+    *all = one > *all ? one : *all;
+}
+
+/* A rival is known as well as the plan that it is compared with. */
+static clv_status consider_rival(solver *v)
+{
+    clv_plan *plan;
+    planner_refined refined = PLANNER_REFINED_NOTHING;
+    CLV_TRY(make_plan(v, v->trial, &plan));
+    clv_status status =
+        v->measures ? planner_refine_plan(plan, v->profile, &refined) : CLV_OK;
+    note_refined(&v->refined, refined);
+    if (status) {
+        clv_plan_destroy(plan);
+        return status;
+    }
+    tighten(v, plan);
+    adopt_trial(v, plan);
+    return CLV_OK;
+}
+
 /* As much as possible on one device, whole. */
 static clv_status consider_device(solver *v, uint32_t device)
 {
     double ns;
-    bool taken;
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
@@ -253,7 +277,7 @@ static clv_status consider_device(solver *v, uint32_t device)
         !(planner_energy_weight(v->best) > 0) &&
         ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
         return CLV_OK;
-    return consider(v, &taken);
+    return consider_rival(v);
 }
 
 /* What a percent of the energy is worth in time: near the best plan so far the
@@ -431,9 +455,12 @@ static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
     for (uint32_t round = 0; refined == PLANNER_REFINED_MUCH; round++) {
         refined = PLANNER_REFINED_NOTHING;
         forget(v);
+        v->refined = PLANNER_REFINED_NOTHING;
+        v->measures = round < ROUNDS;
         CLV_TRY(solve(v, caps, strategy));
-        if (round < ROUNDS)
+        if (v->measures)
             CLV_TRY(planner_refine_plan(v->best, v->profile, &refined));
+        note_refined(&refined, v->refined);
     }
     return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }

@@ -7,7 +7,7 @@ set -eu
 # What the build uses: compilers, meson with its ninja, and the libraries that
 # docs/dependencies.md explains. SETUP_EXTRA adds packages (the fuzzers' clang).
 packages="gcc g++ libc6-dev make meson ninja-build pkg-config python3
-libltdl-dev libelf-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev
+libltdl-dev libedit-dev libelf-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev
 libcmocka-dev libvulkan-dev glslang-dev glslang-tools spirv-tools
 mesa-vulkan-drivers vulkan-validationlayers opencl-headers ocl-icd-opencl-dev
 pocl-opencl-icd libeigen3-dev
@@ -53,7 +53,7 @@ for tool in cc c++ meson ninja pkg-config python3 glslangValidator; do
     command -v $tool >/dev/null || absent="$absent $tool"
 done
 if command -v pkg-config >/dev/null; then
-    for lib in libelf inih libpcre2-8 libutf8proc libcjson cmocka vulkan \
+    for lib in libedit libelf inih libpcre2-8 libutf8proc libcjson cmocka vulkan \
         glslang OpenCL-Headers OpenCL; do
         pkg-config --exists $lib || absent="$absent $lib"
     done

@@ -3,14 +3,13 @@
 
 #include <cleave/llm.h>
 
-#define TOOL_OPTION_CHAT_TEMPLATE(type)                                        \
-    TOOL_OPT_STRING(0, "chat-template", "NAME|FILE",                           \
-                    offsetof(type, chat_template),                             \
+/* Options at an offset of a command's struct. */
+#define TOOL_OPTION_CHAT_TEMPLATE_AT(at)                                       \
+    TOOL_OPT_STRING(0, "chat-template|chat-template-file", "NAME|FILE", at,    \
                     "the chat template: a known name, or a file with one in "  \
                     "Jinja (default: the model's)")
-#define TOOL_OPTION_CHAT_VARIABLES(type)                                       \
-    TOOL_OPT_STRING(0, "chat-template-kwargs", "JSON",                         \
-                    offsetof(type, chat_variables),                            \
+#define TOOL_OPTION_CHAT_VARIABLES_AT(at)                                      \
+    TOOL_OPT_STRING(0, "chat-template-kwargs", "JSON", at,                     \
                     "variables for the template, as "                          \
                     "'{\"enable_thinking\":false}'")
 

@@ -101,6 +101,15 @@ int tool_interrupt_code(void)
     return 128 + interrupted;
 }
 
+bool tool_interrupt_forget(void)
+{
+    if (interrupted && interrupted != SIGINT)
+        return false;
+    alarm(0);
+    interrupted = 0;
+    return true;
+}
+
 void tool_interrupt_hook(void (*hook)(void))
 {
     atomic_store(&on_interrupt, hook);

@@ -1,4 +1,5 @@
 /* cleave run: text that continues a prompt. */
+#include "chat.h"
 #include "commands.h"
 #include "env.h"
 #include "foreign.h"
@@ -17,6 +18,7 @@ typedef struct run_args {
     tool_common common;
     tool_strings plans;
     tool_sampling sampling;
+    tool_chat_options chat;
     const char *model, *prompt, *file, *kv_type, *k_type, *v_type;
     int64_t n_predict, n_ctx, n_batch, n_ubatch, n_keep;
     bool escape, ignore_eos, display_prompt, special, shift;
@@ -65,6 +67,7 @@ static const tool_option options[] = {
                     "the same of the values alone"),
     TOOL_OPTION_PLAN(run_args),
     TOOL_OPTIONS_SAMPLING(run_args),
+    TOOL_OPTIONS_CHAT(run_args),
     {0},
 };
 
@@ -73,10 +76,12 @@ static int run(int argc, char **argv);
 const tool_command tool_run = {
     .name = "run",
     .title = "cleave run",
-    .operands = "(-p TEXT | -f FILE)",
-    .summary = "Generates text that continues a prompt.",
+    .operands = "(-p TEXT | -f FILE | -cnv)",
+    .summary = "Generates text that continues a prompt, or talks by turns.",
     .details = "The generated text goes to standard output, timings and "
-               "messages to standard error. Ctrl-C ends the text early.",
+               "messages to standard error. Ctrl-C ends the text early. In a "
+               "conversation it ends the answer, Ctrl-D ends the conversation, "
+               "and /help lists commands.",
     .examples =
         "  cleave run -p \"def fibonacci(n):\" -n 64 --temp 0\n"
         "  cleave run -m model.gguf -f prompt.txt -c 8192 -s 1\n"
@@ -85,7 +90,8 @@ const tool_command tool_run = {
         "\"blue\"'\n"
         "  cleave run -p \"As JSON: \" -j '{\"type\":\"array\"}' -n 100\n"
         "  cleave run -m model.gguf -f book.txt -c 4096 -ctk q8_0 -ctv q8_0\n"
-        "  cleave run -p Once -n -1 -c 512 --context-shift --keep -1\n",
+        "  cleave run -p Once -n -1 -c 512 --context-shift --keep -1\n"
+        "  cleave run -m model.gguf -cnv -sys \"Answer in one sentence.\"\n",
     .options = options,
     .foreign = tool_llama_flags,
     .run = run,
@@ -372,30 +378,74 @@ static clv_status prepare(run_state *state)
     const uint32_t n = state->n_ids < most ? (uint32_t)state->n_ids : most;
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
-    clv_status status = clv_session_prepare(state->session, n, &plan);
+    clv_status status =
+        n ? clv_session_prepare(state->session, n, &plan) : CLV_OK;
     if (!status && state->args->n_predict)
         status = clv_session_prepare(state->session, 1, &plan);
     state->load_ns += clv_now_ns() - begin;
     return status;
 }
 
+static int run_chat(run_state *state)
+{
+    const tool_chat chat = {
+        .options = &state->args->chat,
+        .env = &state->env,
+        .model = state->model,
+        .session = state->session,
+        .sampler = state->sampler,
+        .prompt = state->prompt,
+        .n_predict = (int32_t)state->args->n_predict,
+        .ignore_end = state->args->ignore_eos,
+    };
+    print_choice(state);
+    return tool_chat_run(&chat);
+}
+
+static bool has_prompt(const run_args *args)
+{
+    return args->prompt || args->file;
+}
+
+/* The text that is gone on from, unless there is a conversation. */
+static clv_status need_prompt(run_state *state, bool talks)
+{
+    if (talks && state->args->shift)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "--context-shift is not for conversations, whose "
+                         "turns belong together; raise -c, or /clear");
+    if (talks)
+        return tool_need_tokenizer(state->model, state->path);
+    if (has_prompt(state->args))
+        return tokenize_prompt(state);
+    return clv_error(CLV_ERR_INVALID,
+                     "%s: holds no chat template; give one with "
+                     "--chat-template, or a prompt with -p",
+                     state->path);
+}
+
 static int run_model(run_state *state)
 {
+    bool talks = false;
     clv_status status = tool_own_stdout();
-    if (!status)
+    if (!status && has_prompt(state->args))
         status = read_prompt(state);
     if (!status)
         status = tool_env_load(&state->env, state->args->model, &state->model,
                                &state->path, &state->load_ns);
-    if (!status)
-        status = tokenize_prompt(state);
+    if (!status) {
+        talks = tool_chat_is_wanted(&state->args->chat, state->model);
+        status = need_prompt(state, talks);
+    }
     if (!status)
         status = make_session(state);
     if (!status)
         status = make_sampler(state);
     if (!status)
         status = prepare(state);
-    return status ? tool_fail() : generate(state);
+    if (status)
+        return tool_fail();
+    return talks ? run_chat(state) : generate(state);
 }
 
 static int run(int argc, char **argv)
@@ -411,9 +461,12 @@ static int run(int argc, char **argv)
     int code = tool_parse(&tool_run, &args, argc, argv, &n);
     if (code >= 0)
         return code;
-    if (!args.prompt == !args.file)
-        return tool_usage("give the prompt with -p TEXT or with -f FILE%s",
-                          args.prompt ? ", not both" : "");
+    if (args.prompt && args.file)
+        return tool_usage("give the prompt with -p TEXT or with -f FILE, not "
+                          "both");
+    if (!has_prompt(&args) && !tool_chat_may_be(&args.chat))
+        return tool_usage("give the prompt with -p TEXT or with -f FILE, or "
+                          "talk by turns with -cnv");
     if (args.n_keep && !args.shift)
         return tool_usage("--keep is for --context-shift; give that too");
     code = tool_sampling_check(&args.sampling);

@@ -43,8 +43,9 @@ typedef struct tool_table {
     bool failed;
 } tool_table;
 
-/* format: one of TOOL_FORMATS, or another, which prints nothing. The columns are those of md, at most
- * TOOL_COLUMNS_MAX; those without a text in any row are left out. */
+/* format: one of TOOL_FORMATS, or another, which prints nothing. The columns
+ * are those of md, at most TOOL_COLUMNS_MAX; those without a text in any row
+ * are left out. */
 void tool_table_begin(tool_table *table, const char *format,
                       const tool_column *columns, uint32_t n_columns);
 /* Takes the record. cells: a text for each column. jsonl rows are printed now,

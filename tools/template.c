@@ -20,8 +20,8 @@ static const tool_option options[] = {
                     "the messages in JSON, '-' for standard input: a list, or "
                     "an object with \"messages\", \"tools\" and the like"),
     TOOL_OPTION_MODEL(template_args),
-    TOOL_OPTION_CHAT_TEMPLATE(template_args),
-    TOOL_OPTION_CHAT_VARIABLES(template_args),
+    TOOL_OPTION_CHAT_TEMPLATE_AT(AT(chat_template)),
+    TOOL_OPTION_CHAT_VARIABLES_AT(AT(chat_variables)),
     TOOL_OPT_FLAG(0, "generation-prompt", AT(generation_prompt),
                   "end where the model's answer begins; --no-generation-prompt "
                   "ends behind the last message"),

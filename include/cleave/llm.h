@@ -25,12 +25,14 @@ typedef struct clv_sampler clv_sampler;
 /* ------------------------------------------------------------------------ */
 /* Tokenizers                                                               */
 
-/* From a GGUF file, a tokenizer.json, or a directory that holds one. */
+/* From a GGUF file, a tokenizer.json, a tokenizer.model of SentencePiece, or a
+ * directory that holds one of these two. */
 CLV_API clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out);
 CLV_API void clv_tokenizer_destroy(clv_tokenizer *tok);
 
 typedef struct clv_tokenizer_info {
-    const char *kind; /* "bpe" (byte level), "spm" (SentencePiece) */
+    const char *kind; /* "bpe" (byte level), "spm" (SentencePiece, merges),
+                         "unigram" (SentencePiece) */
     uint32_t n_vocab;
     int32_t bos, eos; /* ids, -1: none */
     int32_t unk, pad;
@@ -135,7 +137,10 @@ typedef struct clv_model_params {
  * made-up weights in f32, f16, bf16, q8_0 (the default), q4_0, w4a16 (int4 with
  * a scale an output channel, the embedding int8) or w8a8 (int8 with a scale a
  * tensor), without a tokenizer. With ":zero" all weights are zero and take no
- * memory: for devices that do not compute. Weights are mapped, not copied. */
+ * memory: for devices that do not compute. Weights are mapped, not copied. A
+ * tensor that the model does not need is an error, as the model would be
+ * another one. A file that is cut short while it is in use ends runs with
+ * CLV_ERR_IO: see clv_file_guard(). */
 CLV_API clv_status clv_model_load(clv_context *ctx, const char *path,
                                   const clv_model_params *params,
                                   clv_model **out);

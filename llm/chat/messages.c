@@ -3,7 +3,6 @@
 #include "../base/json.h"
 #include "../jinja/text.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -36,10 +35,12 @@ static clv_status read_text(reader *r, llm_str text, bool marked,
 /* "user", "tool_results" */
 static bool is_word(llm_str text)
 {
-    for (uint64_t i = 0; i < text.size; i++)
-        if (!isalnum((unsigned char)text.data[i]) &&
-            (!text.data[i] || !strchr("_-.", text.data[i])))
+    for (uint64_t i = 0; i < text.size; i++) {
+        const char c = text.data[i], letter = (char)(c | 32);
+        if ((letter < 'a' || letter > 'z') && (c < '0' || c > '9') &&
+            c != '_' && c != '-' && c != '.')
             return false;
+    }
     return text.size <= 64;
 }
 

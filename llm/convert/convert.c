@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A conversion in progress. */
 typedef struct conversion {
@@ -145,23 +144,6 @@ static void write_file_type(const conversion *c)
         llm_gguf_writer_u32(c->writer, "general.quantization_version", 2);
 }
 
-/* A vocabulary in a form that cannot be read is an error: the file would lack
- * it. */
-static clv_status check_no_tokenizer(const char *dir)
-{
-    char *path = llm_path_join(dir, "tokenizer.model");
-    if (!path)
-        return CLV_ERR_NO_MEMORY;
-    bool there = access(path, F_OK) == 0;
-    free(path);
-    if (there)
-        return clv_error(CLV_ERR_UNSUPPORTED,
-                         "%s: its tokenizer is in tokenizer.model only, wanted "
-                         "is tokenizer.json; save the tokenizer in that form",
-                         dir);
-    return CLV_OK;
-}
-
 static clv_status write_tokenizer(const conversion *c)
 {
     const llm_hparams *h = &c->source->hparams;
@@ -173,7 +155,6 @@ static clv_status write_tokenizer(const conversion *c)
         clv_tokenizer_destroy(tok);
         return status;
     }
-    CLV_TRY(check_no_tokenizer(c->dir));
     llm_gguf_writer_str(c->writer, "tokenizer.ggml.model",
                         llm_str_of("no_vocab"));
     if (h->bos >= 0)

@@ -139,11 +139,34 @@ static clv_status set_scores(const clv_tokenizer *tok, const char *dir,
     return CLV_OK;
 }
 
+/* What is done to texts before they are split must be what readers of the file
+ * do. */
+static clv_status check_normalizer(const clv_tokenizer *tok, const char *dir)
+{
+    const bool unigram = tok->model.order == LLM_MERGE_UNIGRAM;
+    bool known = unigram || !tok->collapse;
+    for (uint64_t i = 0; i < tok->normalizer.n; i++) {
+        const llm_rewrite *step = &tok->normalizer.items[i];
+        known = known && (step->kind == LLM_REWRITE_PREPEND ||
+                          (step->kind == LLM_REWRITE_REPLACE &&
+                           (tok->collapse ||
+                            llm_str_equal(step->content, tok->vocab.space))));
+    }
+    if (known)
+        return CLV_OK;
+    return clv_error(CLV_ERR_UNSUPPORTED,
+                     "%s: its tokenizer rewrites texts in a way that GGUF's "
+                     "form of SentencePiece cannot say; run the directory "
+                     "itself",
+                     dir);
+}
+
 /* SentencePiece's unigrams have a name of their own in GGUF files. */
 static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
                             tokens *t, llm_gguf_writer *w)
 {
     const bool unigram = tok->model.order == LLM_MERGE_UNIGRAM;
+    const bool ranked = tok->model.order == LLM_MERGE_RANK;
     if (!llm_str_equal(tok->vocab.space, llm_str_of("\u2581")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: its tokenizer is neither byte-level nor does it "
@@ -155,7 +178,8 @@ static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
                          "form of SentencePiece cannot say; run the directory "
                          "itself",
                          dir);
-    if (!unigram)
+    CLV_TRY(check_normalizer(tok, dir));
+    if (ranked)
         CLV_TRY(set_scores(tok, dir, t));
     if (tok->model.unknown >= 0)
         t->types[tok->model.unknown] = LLM_TOKEN_UNKNOWN;
@@ -165,6 +189,12 @@ static clv_status write_spm(const clv_tokenizer *tok, const char *dir,
     llm_gguf_writer_strings(w, "tokenizer.ggml.tokens", t->texts, t->n);
     llm_gguf_writer_f32s(w, "tokenizer.ggml.scores", t->scores, t->n);
     llm_gguf_writer_i32s(w, "tokenizer.ggml.token_type", t->types, t->n);
+    /* Readers put an end behind texts where a unigram does not say. */
+    if (unigram) {
+        llm_gguf_writer_bool(w, "tokenizer.ggml.add_eos_token", false);
+        llm_gguf_writer_bool(w, "tokenizer.ggml.remove_extra_whitespaces",
+                             tok->collapse);
+    }
     llm_gguf_writer_bool(w, "tokenizer.ggml.add_space_prefix",
                          tok->front_space != LLM_FRONT_SPACE_NONE);
     return CLV_OK;

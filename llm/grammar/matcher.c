@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_STATES 2048
+#define MAX_STATES 1024
 #define PIECE 256 /* bytes followed at a time */
 #define TABLE_SIZE (2 * MAX_STATES)
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_STACKS (1u << 17)
-#define MAX_SETS (1u << 15)
-#define MAX_ITEMS (1u << 18)
+#define MAX_STACKS (1u << 16)
+#define MAX_SETS (1u << 14)
+#define MAX_ITEMS (1u << 17)
 #define MAX_WORK (1u << 14) /* stacks of one set and on the way to it */
 
 clv_status llm_stacks_init(llm_stacks *s, const llm_grammar *g)

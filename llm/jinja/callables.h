@@ -26,8 +26,9 @@ typedef struct llm_method {
 } llm_method;
 
 /* The tables; each ends with one without a name. */
-extern const llm_method llm_text_methods[], llm_value_filters[],
-    llm_list_filters[];
+extern const llm_method llm_text_methods[], llm_split_methods[],
+    llm_value_filters[], llm_number_filters[], llm_list_filters[],
+    llm_item_filters[];
 /* Methods that are filters too (rewrite.c). */
 clv_status llm_text_upper(llm_jinja *j, const llm_value *self,
                           const llm_args *args, llm_value *out);
@@ -40,7 +41,7 @@ clv_status llm_text_capitalize(llm_jinja *j, const llm_value *self,
 /* most < 0: all */
 clv_status llm_text_replace(llm_jinja *j, llm_text text, llm_text from,
                             llm_text to, int64_t most, llm_value *out);
-/* The lines of a text. (text_methods.c) */
+/* The lines of a text. (split_methods.c) */
 clv_status llm_text_lines(llm_jinja *j, llm_text text, bool keep_ends,
                           llm_value *out);
 /* NULL: there is none. */

@@ -2,6 +2,7 @@
 
 #include "callables.h"
 #include "ops.h"
+#include "parts.h"
 #include "text.h"
 
 clv_status llm_scope_create(llm_jinja *j, llm_scope *parent, llm_scope **out)

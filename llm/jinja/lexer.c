@@ -1,10 +1,10 @@
 #include "lexer.h"
 
+#include "escape.h"
 #include "text.h"
 
 #include "../base/utf8.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -188,25 +188,30 @@ static clv_status lex_raw(lexer *x, bool *done)
 /* ------------------------------------------------------------------------ */
 /* Literals                                                                 */
 
+/* Whatever the locale. */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static bool is_name(char c, bool first)
 {
-    return isalpha((unsigned char)c) || c == '_' ||
-           (!first && isdigit((unsigned char)c));
+    return ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
+           (!first && is_digit(c));
 }
 
 /* Digits with single underscores between them. */
 static const char *past_digits(const lexer *x, const char *at)
 {
-    while (at < x->end &&
-           (isdigit((unsigned char)*at) ||
-            (*at == '_' && at + 1 < x->end && isdigit((unsigned char)at[1]))))
+    while (at < x->end && (is_digit(*at) ||
+                           (*at == '_' && at + 1 < x->end && is_digit(at[1]))))
         at++;
     return at;
 }
 
 static bool digit_at(const lexer *x, const char *at)
 {
-    return at < x->end && isdigit((unsigned char)*at);
+    return at < x->end && is_digit(*at);
 }
 
 static clv_status lex_number(lexer *x)
@@ -248,45 +253,6 @@ static clv_status lex_number(lexer *x)
     return CLV_OK;
 }
 
-/* One escape of Python's; *at is behind the backslash. */
-static clv_status unescape(lexer *x, const char **at, const char *end)
-{
-    static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
-    const char c = **at;
-    const char *found = strchr(from, c);
-    uint32_t point = 0;
-    const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (c == '\n') {
-        (*at)++;
-    } else if (found && c) {
-        *x->free++ = to[found - from];
-        (*at)++;
-    } else if (digits) {
-        (*at)++;
-        for (int i = 0; i < digits; i++, (*at)++) {
-            const char digit = *at < end ? **at : 0;
-            if (!isxdigit((unsigned char)digit))
-                return llm_lex_error(x->line, "an escape lacks digits");
-            point = point * 16 + (uint32_t)(isdigit((unsigned char)digit)
-                                                ? digit - '0'
-                                                : (digit | 32) - 'a' + 10);
-        }
-        if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-            return llm_lex_error(x->line, "escape U+%04X is no character",
-                                 point);
-        x->free += llm_utf8_encode(point, x->free);
-    } else if (c >= '0' && c <= '7') {
-        for (int i = 0; i < 3 && *at < end && **at >= '0' && **at <= '7'; i++)
-            point = point * 8 + (uint32_t)(*(*at)++ - '0');
-        x->free += llm_utf8_encode(point, x->free);
-    } else if (c == 'N' || (uint8_t)c >= 0x80) {
-        return llm_lex_error(x->line, "a backslash has no known escape");
-    } else {
-        *x->free++ = '\\';
-    }
-    return CLV_OK;
-}
-
 static clv_status lex_string(lexer *x)
 {
     const char quote = *x->at, *begin = x->at + 1, *end = begin;
@@ -301,7 +267,7 @@ static clv_status lex_string(lexer *x)
             continue;
         }
         at++;
-        CLV_TRY(unescape(x, &at, end));
+        CLV_TRY(llm_unescape(x->line, &at, end, &x->free));
     }
     CLV_TRY(add(x, LLM_T_STRING, text, x->free));
     move(x, end + 1);
@@ -310,16 +276,17 @@ static clv_status lex_string(lexer *x)
 
 static clv_status lex_operator(lexer *x)
 {
-    static const char *const operators[] = {
-        "//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
-        "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",",
-    };
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-        if (!starts(x, operators[i]))
-            continue;
-        CLV_TRY(add(x, LLM_T_OP, x->at, x->at + strlen(operators[i])));
-        move(x, x->at + strlen(operators[i]));
-        return CLV_OK;
+    /* Longer ones first. */
+    static const char operators[] = "// ** == != >= <= + - / * % ~ [ ] ( ) { } "
+                                    "> < = . : | , ";
+    for (const char *p = operators; *p;) {
+        const size_t n = strcspn(p, " ");
+        if ((size_t)(x->end - x->at) >= n && !memcmp(x->at, p, n)) {
+            CLV_TRY(add(x, LLM_T_OP, x->at, x->at + n));
+            x->at += n;
+            return CLV_OK;
+        }
+        p += n + 1;
     }
     return llm_lex_error(x->line, "unexpected '%s'",
                          llm_str_show((llm_str){x->at, 1}).text);
@@ -328,7 +295,7 @@ static clv_status lex_operator(lexer *x)
 static clv_status lex_word(lexer *x)
 {
     const char *end = x->at;
-    if (isdigit((unsigned char)*x->at))
+    if (is_digit(*x->at))
         return lex_number(x);
     if (*x->at == '"' || *x->at == '\'')
         return lex_string(x);

@@ -257,7 +257,9 @@ clv_status llm_member(llm_jinja *j, const llm_value *v, llm_str name,
     if (v->type == LLM_V_LOOP)
         return of_loop(j, v, name, found, out);
     const members m = members_of(v);
-    const llm_method_fn call = llm_method_find(m.methods, name);
+    llm_method_fn call = llm_method_find(m.methods, name);
+    if (!call && v->type == LLM_V_TEXT)
+        call = llm_method_find(llm_split_methods, name);
     const bool private =
         name.size > 1 && name.data[0] == '_' && name.data[1] == '_';
     if (!call && !private && v->type != LLM_V_CALLABLE &&

@@ -58,6 +58,28 @@ clv_status llm_parser_enter(llm_parser *p)
     return CLV_OK;
 }
 
+clv_status llm_parser_wrap(llm_parser *p, llm_node_kind kind, llm_node *a,
+                           llm_node *b, llm_node **out)
+{
+    llm_node *node;
+    CLV_TRY(llm_parser_node(p, kind, &node));
+    node->a = a;
+    node->b = b;
+    if (a)
+        node->line = a->line;
+    *out = node;
+    return CLV_OK;
+}
+
+void llm_parser_add(llm_node *list, llm_node *item, llm_node ***end)
+{
+    if (!list->items)
+        *end = &list->items;
+    **end = item;
+    *end = &item->next;
+    list->n_items++;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Statements                                                               */
 

@@ -27,7 +27,14 @@ clv_status llm_parse_target(llm_parser *p, bool fields, llm_node **out);
 /* NAME(...)|NAME..., the filters of a block: their innermost a is NULL. */
 clv_status llm_parse_filters(llm_parser *p, llm_node **out);
 
-/* What both use (parser.c). */
+/* Parts of expressions (primary.c): a literal, a name, or what is in brackets;
+ * then what follows it: parts and calls, then filters and tests. */
+clv_status llm_parse_primary(llm_parser *p, llm_node **out);
+clv_status llm_parse_name(llm_parser *p, llm_node *node);
+clv_status llm_parse_postfix(llm_parser *p, llm_node **node);
+clv_status llm_parse_applied(llm_parser *p, llm_node **node);
+
+/* What all use (parser.c). */
 clv_status llm_parser_node(llm_parser *p, llm_node_kind kind, llm_node **out);
 bool llm_parser_is(const llm_parser *p, llm_token_kind kind, const char *text);
 bool llm_parser_skip(llm_parser *p, llm_token_kind kind, const char *text);
@@ -36,3 +43,28 @@ clv_status llm_parser_expect(llm_parser *p, llm_token_kind kind,
 clv_status llm_parser_name(llm_parser *p, llm_str *out);
 clv_status llm_parser_fail(const llm_parser *p);
 clv_status llm_parser_enter(llm_parser *p);
+/* A node around a and b that takes their place. */
+clv_status llm_parser_wrap(llm_parser *p, llm_node_kind kind, llm_node *a,
+                           llm_node *b, llm_node **out);
+/* Adds to a list of nodes; *end: where the next one goes. */
+void llm_parser_add(llm_node *list, llm_node *item, llm_node ***end);
+
+static inline bool llm_parser_is_op(const llm_parser *p, const char *text)
+{
+    return llm_parser_is(p, LLM_T_OP, text);
+}
+
+static inline bool llm_parser_skip_op(llm_parser *p, const char *text)
+{
+    return llm_parser_skip(p, LLM_T_OP, text);
+}
+
+static inline bool llm_parser_is_word(const llm_parser *p, const char *text)
+{
+    return llm_parser_is(p, LLM_T_NAME, text);
+}
+
+static inline bool llm_parser_skip_word(llm_parser *p, const char *text)
+{
+    return llm_parser_skip(p, LLM_T_NAME, text);
+}

@@ -157,7 +157,8 @@ typedef struct llm_graph {
 /* A class of Hugging Face models that the architecture computes. */
 typedef struct llm_class {
     const char *name;     /* "MistralForCausalLM" */
-    uint32_t settings;    /* LLM_SETTING_WINDOW, _EXPERTS: those it has */
+    uint32_t settings;    /* LLM_SETTING_WINDOW, _EXPERTS, _LAYERS: those it
+                             has */
     llm_hparams defaults; /* of keys that config.json may leave out */
     bool tied;            /* of tie_word_embeddings */
 } llm_class;

@@ -66,15 +66,14 @@ static clv_value turn(llm_graph *g, clv_value x, bool windowed)
                           hp->rope_mode, hp->head_dim, factor);
 }
 
-/* q or k: projected, normalised head by head, rotated. */
-static clv_value project(llm_graph *g, clv_value x, const llm_linear *w,
-                         const llm_linear *norm, bool windowed)
+/* q or k: normalised head by head where the layer has weights, then rotated. */
+static clv_value place(llm_graph *g, clv_value x, const llm_linear *norm,
+                       bool windowed)
 {
-    clv_value y = llm_linear_of(g, x, w);
     if (norm->weight)
-        y = clv_graph_head_norm(g->graph, y, use(g, norm->weight),
+        x = clv_graph_head_norm(g->graph, x, use(g, norm->weight),
                                 g->hp->head_dim, g->hp->norm_eps);
-    return turn(g, y, windowed);
+    return turn(g, x, windowed);
 }
 
 clv_value llm_attention(llm_graph *g, uint32_t layer, clv_value x)
@@ -83,11 +82,12 @@ clv_value llm_attention(llm_graph *g, uint32_t layer, clv_value x)
     const llm_linear *w = g->weights->layers[layer];
     const bool windowed =
         hp->sliding_window && !(hp->layers[layer] & LLM_LAYER_FULL);
-    const clv_value q =
-        project(g, x, &w[LLM_ATTN_Q], &w[LLM_ATTN_Q_NORM], windowed);
-    const clv_value k =
-        project(g, x, &w[LLM_ATTN_K], &w[LLM_ATTN_K_NORM], windowed);
+    /* The products first: devices do them together. */
+    clv_value q = llm_linear_of(g, x, &w[LLM_ATTN_Q]);
+    clv_value k = llm_linear_of(g, x, &w[LLM_ATTN_K]);
     const clv_value v = llm_linear_of(g, x, &w[LLM_ATTN_V]);
+    q = place(g, q, &w[LLM_ATTN_Q_NORM], windowed);
+    k = place(g, k, &w[LLM_ATTN_K_NORM], windowed);
     clv_graph_set_rows(g->graph, g->k[layer], k, g->pos);
     clv_graph_set_rows(g->graph, g->v[layer], v, g->pos);
     const clv_attention_params params = {

@@ -53,7 +53,7 @@ static const llm_setting settings[] = {
 
 static const llm_class classes[] = {
     {.name = "Gemma2ForCausalLM",
-     .settings = LLM_SETTING_WINDOW,
+     .settings = LLM_SETTING_WINDOW | LLM_SETTING_LAYERS,
      .defaults = {.n_kv_heads = 4,
                   .n_ctx_train = 8192,
                   .head_dim = 256,

@@ -62,7 +62,7 @@ static const llm_setting settings[] = {
 
 static const llm_class classes[] = {
     {.name = "Gemma3ForCausalLM",
-     .settings = LLM_SETTING_WINDOW,
+     .settings = LLM_SETTING_WINDOW | LLM_SETTING_LAYERS,
      .defaults = {.n_kv_heads = 4,
                   .n_ctx_train = 131072,
                   .head_dim = 256,

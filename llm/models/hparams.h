@@ -88,6 +88,7 @@ enum {
     LLM_SETTING_REFUSED = 1u << 6,  /* not supported unless absent or false */
     LLM_SETTING_BOOL = 1u << 7,     /* true or false: 1 or 0 */
     LLM_SETTING_PRESENCE = 1u << 8, /* the same: llm_presence */
+    LLM_SETTING_LAYERS = 1u << 9,   /* of classes that list types of layers */
     LLM_SETTING_OF_CLASS = LLM_SETTING_WINDOW | LLM_SETTING_EXPERTS,
 };
 

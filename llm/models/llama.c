@@ -64,6 +64,8 @@ static const llm_class classes[] = {
                   .n_experts = 8,
                   .n_experts_used = 2,
                   .experts_normalised = 1,
+                  .norm_eps = 1e-5f,
+                  .rope_base = 1e6f,
                   NO_BIASES}},
     {0},
 };

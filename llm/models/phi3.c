@@ -37,7 +37,9 @@ static const llm_setting settings[] = {
 static const llm_class classes[] = {
     {.name = "Phi3ForCausalLM",
      .settings = LLM_SETTING_WINDOW,
-     .defaults = {.n_ctx_train = 4096, .rope_original_ctx = 4096}},
+     .defaults = {.n_ctx_train = 4096,
+                  .norm_eps = 1e-5f,
+                  .rope_original_ctx = 4096}},
     {0},
 };
 

@@ -43,8 +43,9 @@ static const llm_setting settings[] = {
 
 static const llm_class classes[] = {
     {.name = "Qwen2ForCausalLM",
-     .settings = LLM_SETTING_WINDOW,
-     .defaults = {.n_ctx_train = 32768,
+     .settings = LLM_SETTING_WINDOW | LLM_SETTING_LAYERS,
+     .defaults = {.n_kv_heads = 32,
+                  .n_ctx_train = 32768,
                   .sliding_window = 4096,
                   .window_first = 28}},
     {0},

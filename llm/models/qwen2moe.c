@@ -70,8 +70,9 @@ static const llm_setting settings[] = {
 
 static const llm_class classes[] = {
     {.name = "Qwen2MoeForCausalLM",
-     .settings = LLM_SETTING_WINDOW | LLM_SETTING_EXPERTS,
-     .defaults = {.n_ctx_train = 32768,
+     .settings = LLM_SETTING_WINDOW | LLM_SETTING_LAYERS | LLM_SETTING_EXPERTS,
+     .defaults = {.n_kv_heads = 16,
+                  .n_ctx_train = 32768,
                   .sliding_window = 4096,
                   .window_first = 28,
                   .n_experts = 60,

@@ -48,8 +48,9 @@ static const llm_setting settings[] = {
 
 static const llm_class classes[] = {
     {.name = "Qwen3ForCausalLM",
-     .settings = LLM_SETTING_WINDOW,
-     .defaults = {.n_ctx_train = 32768,
+     .settings = LLM_SETTING_WINDOW | LLM_SETTING_LAYERS,
+     .defaults = {.n_kv_heads = 32,
+                  .n_ctx_train = 32768,
                   .head_dim = 128,
                   .sliding_window = 4096,
                   .window_first = 28,

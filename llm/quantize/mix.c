@@ -319,5 +319,6 @@ llm_target llm_mix_target(const llm_mix *mix, const llm_mix_model *model,
         }
     }
     target = adjust(target, mix, model, role);
-    return llm_target_fit(target, rank, columns);
+    /* One expert for all tokens: products see it as experts of one. */
+    return llm_target_fit(target, has(name, "_shexp.") ? 3 : rank, columns);
 }

@@ -90,6 +90,37 @@ static void describe_model(const llm_gguf *g, llm_mix_model *m)
 /* ------------------------------------------------------------------------ */
 /* Output                                                                   */
 
+/* The divisors of what the down projection of a layer is multiplied with, by
+ * the name of one of the layer's weights; n of them, or NULL. */
+static const float *divisors(const quantization *q, llm_str name, uint64_t n)
+{
+    const size_t end = strlen("ffn_up.weight");
+    char down[LLM_SCALE_NAME];
+    if (name.size < end || name.size + 2 >= sizeof down)
+        return NULL;
+    snprintf(down, sizeof down, "%.*sffn_down.weight", (int)(name.size - end),
+             name.data);
+    return llm_ranges_divisors(q->params->ranges, llm_str_of(down), n);
+}
+
+static bool ends_with(llm_str name, const char *end)
+{
+    const size_t n = strlen(end);
+    return name.size >= n && !memcmp(name.data + name.size - n, end, n);
+}
+
+/* Lets what makes a column divide it, and what reads it multiply. */
+static void move_sizes(const quantization *q, llm_recode_tensor *t)
+{
+    if (!q->mix->static_inputs || !t->to.quant)
+        return;
+    if (ends_with(t->name, ".ffn_up.weight"))
+        t->row_divisors = divisors(q, t->name, t->rows);
+    if (ends_with(t->name, ".ffn_down.weight"))
+        t->column_factors =
+            llm_ranges_divisors(q->params->ranges, t->name, t->columns);
+}
+
 /* A tensor of the file. */
 static llm_recode_tensor tensor_at(const quantization *q, uint64_t i)
 {
@@ -98,7 +129,7 @@ static llm_recode_tensor tensor_at(const quantization *q, uint64_t i)
     uint64_t rows = 1; /* cannot overflow: the bytes lie in a file */
     for (uint32_t j = 0; j + 1 < t->rank; j++)
         rows *= (uint64_t)t->dims[j];
-    return (llm_recode_tensor){
+    llm_recode_tensor out = {
         .name = t->name,
         .from = t->dtype,
         .to = llm_mix_target(q->mix, &q->model, t->name, t->rank,
@@ -107,6 +138,8 @@ static llm_recode_tensor tensor_at(const quantization *q, uint64_t i)
         .rows = rows,
         .columns = columns,
     };
+    move_sizes(q, &out);
+    return out;
 }
 
 /* The scale by which activations are rounded in front of a weight; 0: they are

@@ -80,6 +80,14 @@ static uint64_t source_row(uint64_t row, uint32_t head)
     return first + within % 2 * (head / 2) + within / 2;
 }
 
+/* A row by its divisor and the factors of the columns. */
+static void adjust(const llm_recode_tensor *t, uint64_t row, float *x)
+{
+    const float inverse = t->row_divisors ? 1 / t->row_divisors[row] : 1;
+    for (uint64_t i = 0; i < t->columns; i++)
+        x[i] *= inverse * (t->column_factors ? t->column_factors[i] : 1);
+}
+
 static void read_rows(llm_recode_piece *p)
 {
     const llm_recode_tensor *t = p->tensor;
@@ -90,6 +98,8 @@ static void read_rows(llm_recode_piece *p)
         const uint64_t row = source_row(p->begin + i, t->interleave);
         const uint8_t *at = data + row * size;
         from->decode(at, p->values + i * t->columns, (int64_t)t->columns);
+        if (t->row_divisors || t->column_factors)
+            adjust(t, row, p->values + i * t->columns);
         if (t->from == t->to.dtype)
             memcpy(p->encoded + i * size, at, size);
     }

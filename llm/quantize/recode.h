@@ -32,6 +32,8 @@ typedef struct llm_recode_tensor {
      * and second half: they are written alternating, as GGUF's Llama has them.
      */
     uint32_t interleave;
+    /* What rows are divided by and columns multiplied with; NULL: nothing. */
+    const float *row_divisors, *column_factors;
 } llm_recode_tensor;
 
 /* What became of a tensor. */

@@ -123,8 +123,9 @@ static llm_source_tensor rows_of(const llm_source_tensor *t, int64_t first,
     part.data = (const uint8_t *)t->data + row * (uint64_t)first;
     part.size = row * (uint64_t)n;
     if (t->n_scales > 1) {
-        part.scales = (const float *)t->scales + first;
-        part.n_scales = (uint64_t)n;
+        const uint64_t each = t->n_scales / (uint64_t)t->dims[0];
+        part.scales = (const float *)t->scales + (uint64_t)first * each;
+        part.n_scales = (uint64_t)n * each;
     }
     return part;
 }

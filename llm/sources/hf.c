@@ -208,10 +208,15 @@ static void add_factors(hf_source *s, const char *name, float *factors)
 
 /* Tensors that are not needed: older files store the rotary frequencies, some
  * store the output matrix although it is tied. */
-static bool superfluous(const char *name, bool tied)
+static bool superfluous(const llm_arch *arch, const char *name, bool tied)
 {
-    return llm_arch_ignores(name) ||
-           (tied && strcmp(name, "lm_head.weight") == 0);
+    char output[LLM_TENSOR_NAME];
+    for (const llm_tensor_row *row = arch->tensors; row->gguf; row++) {
+        snprintf(output, sizeof output, "%s.weight", row->hf ? row->hf : "");
+        if (tied && row->flags & LLM_TIED && !strcmp(name, output))
+            return true;
+    }
+    return llm_arch_ignores(name);
 }
 
 /* With a tensor that is not used the model would be computed wrongly. */
@@ -227,7 +232,7 @@ static clv_status check_all_used(const hf_source *s, bool tied)
         for (uint32_t j = 0; j < s->entries[i].n_parts; j++)
             used[s->entries[i].parts[j] - all] = true;
     for (uint64_t i = 0; i < n && !unused; i++)
-        if (!used[i] && !superfluous(all[i].name, tied))
+        if (!used[i] && !superfluous(s->base.hparams.arch, all[i].name, tied))
             unused = all[i].name;
     free(used);
     if (!unused)

@@ -184,7 +184,8 @@ static clv_status parse(const llm_json *root, const char *name,
         return llm_hparams_check(h, name);
     CLV_TRY(llm_hf_rope_parse(root, name, h));
     llm_hparams_derive(h);
-    CLV_TRY(parse_layer_types(root, name, h));
+    if (class->settings & LLM_SETTING_LAYERS)
+        CLV_TRY(parse_layer_types(root, name, h));
     CLV_TRY(parse_dense_layers(root, name, h));
     CLV_TRY(opt_token(root, "bos_token_id", name, &h->bos));
     CLV_TRY(opt_token(root, "eos_token_id", name, &h->eos));

@@ -6,10 +6,12 @@ static const llm_token *token_of(const clv_tokenizer *tok, int32_t id)
                                                   : NULL;
 }
 
-/* Whether encoding puts a space in front of what follows this token. */
+/* Whether encoding puts a space in front of what follows this token. It does
+ * not where the unknown token stands for a part of a text. */
 static bool space_follows(const clv_tokenizer *tok, const llm_token *token)
 {
     return tok->front_space == LLM_FRONT_SPACE_FRAGMENTS &&
+           token - tok->vocab.tokens != tok->model.unknown &&
            (llm_token_is_special(token) ||
             token->type == LLM_TOKEN_USER_DEFINED);
 }

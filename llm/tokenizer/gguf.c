@@ -2,13 +2,13 @@
 
 #include "../files/gguf_kv.h"
 #include "pre.h"
+#include "spm.h"
 #include "tokenizer.h"
 
 #include <math.h>
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
-#define SPACE "\u2581"
 
 /* Contents of a file. Strings are inside it. */
 typedef struct contents {
@@ -203,38 +203,21 @@ static clv_status load_bpe(const contents *c, clv_tokenizer *tok)
 /* SentencePiece: spaces are spelled out, one may be put in front. */
 static clv_status load_spm(const contents *c, clv_tokenizer *tok, bool unigram)
 {
-    bool front = true, collapse = false;
+    llm_spm spm = {.unigram = unigram, .front = true};
     if (unigram)
         CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("remove_extra_whitespaces"),
-                             &collapse));
-    if (collapse || llm_gguf_has(c->gguf, KEY("precompiled_charsmap")))
+                             &spm.collapse));
+    if (llm_gguf_has(c->gguf, KEY("precompiled_charsmap")))
         return clv_error(CLV_ERR_UNSUPPORTED,
                          "%s: its tokenizer rewrites texts by a table of "
                          "characters ('%s'), which is not supported",
-                         llm_gguf_path(c->gguf),
-                         collapse ? KEY("remove_extra_whitespaces")
-                                  : KEY("precompiled_charsmap"));
+                         llm_gguf_path(c->gguf), KEY("precompiled_charsmap"));
     if (!c->scores.count)
         return wrong(c, KEY("scores"), "is missing");
-    CLV_TRY(llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &front));
-    if (front) {
-        tok->front_space = LLM_FRONT_SPACE_FRAGMENTS;
-        CLV_TRY(llm_normalizer_add(&tok->normalizer,
-                                   (llm_rewrite){.kind = LLM_REWRITE_PREPEND,
-                                                 .content = llm_str_of(" ")}));
-    }
-    llm_rewrite spaces = {.kind = LLM_REWRITE_REPLACE,
-                          .content = llm_str_of(SPACE)};
-    CLV_TRY(llm_regex_create(llm_str_of(" "), true, &spaces.pattern));
-    CLV_TRY(llm_normalizer_add(&tok->normalizer, spaces));
-    CLV_TRY(located(c, llm_vocab_index(&tok->vocab, false, llm_str_of(SPACE))));
-    tok->model.order = LLM_MERGE_SCORE;
-    if (!unigram)
-        return read_add_bos(c, tok, true);
-    tok->model.order = LLM_MERGE_UNIGRAM;
-    tok->model.fuse_unknown = true;
-    CLV_TRY(llm_unigram_init(&tok->model.unigram, &tok->vocab));
-    return read_add_bos(c, tok, false);
+    CLV_TRY(
+        llm_gguf_opt(get_bool, c->gguf, KEY("add_space_prefix"), &spm.front));
+    CLV_TRY(located(c, llm_tokenizer_set_spm(tok, &spm)));
+    return read_add_bos(c, tok, !unigram);
 }
 
 /* Special tokens of Phi-3 include the white space after them. Only the name of

@@ -2,6 +2,7 @@
 
 #include "config.h"
 #include "json_parts.h"
+#include "model.h"
 
 #include <errno.h>
 #include <math.h>
@@ -337,13 +338,18 @@ clv_status llm_tokenizer_from_dir(const char *dir, clv_tokenizer **out)
     struct stat info;
     *out = NULL;
     char *path = llm_path_join(dir, "tokenizer.json");
-    if (!path)
-        return CLV_ERR_NO_MEMORY;
-    clv_status status =
-        stat(path, &info)
-            ? clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
-                        "%s: %s", path, strerror(errno))
-            : llm_tokenizer_from_file(path, out);
+    char *model = llm_path_join(dir, "tokenizer.model");
+    clv_status status;
+    if (!path || !model)
+        status = CLV_ERR_NO_MEMORY;
+    else if (!stat(path, &info))
+        status = llm_tokenizer_from_file(path, out);
+    else if (errno == ENOENT && !stat(model, &info))
+        status = llm_tokenizer_from_model(model, out);
+    else
+        status = clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
+                           "%s: %s", path, strerror(errno));
+    free(model);
     free(path);
     return status;
 }

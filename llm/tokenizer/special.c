@@ -54,8 +54,16 @@ static uint32_t point_after(const char *text, uint64_t n, uint64_t at)
     return size ? llm_utf8_decode(text + at, size) : 0;
 }
 
+/* \w of Rust's regular expressions: Alphabetic, marks, digits, connectors and
+ * joiners. */
 static bool is_word(uint32_t point)
 {
+    if (point == 0x200c || point == 0x200d ||
+        (point >= 0x24b6 && point <= 0x24e9) ||
+        (point >= 0x1f130 && point <= 0x1f149) ||
+        (point >= 0x1f150 && point <= 0x1f169) ||
+        (point >= 0x1f170 && point <= 0x1f189))
+        return true;
     switch (utf8proc_category((utf8proc_int32_t)point)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:

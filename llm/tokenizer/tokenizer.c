@@ -2,6 +2,7 @@
 
 #include "gguf.h"
 #include "json.h"
+#include "model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -61,13 +62,17 @@ clv_status clv_tokenizer_load(const char *path, clv_tokenizer **out)
     *out = NULL;
     if (stat(path, &info))
         return clv_error(errno == ENOENT ? CLV_ERR_NOT_FOUND : CLV_ERR_IO,
-                         "%s: %s; give a GGUF file, a tokenizer.json or a "
+                         "%s: %s; give a GGUF file, a tokenizer.json, a "
+                         "tokenizer.model or a "
                          "directory with one",
                          path, strerror(errno));
     if (S_ISDIR(info.st_mode))
         return llm_tokenizer_from_dir(path, out);
     if (is_gguf(path))
         return load_gguf(path, out);
+    const size_t n = strlen(path), suffix = strlen(".model");
+    if (n >= suffix && !strcmp(path + n - suffix, ".model"))
+        return llm_tokenizer_from_model(path, out);
     return llm_tokenizer_from_file(path, out);
 }
 

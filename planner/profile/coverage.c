@@ -116,6 +116,11 @@ static bool is_covered(const planner_profile_device *device,
     return true;
 }
 
+static bool is_to_retake(const turn *t, const planner_sample *known)
+{
+    return known && planner_profile_is_noisy(known) && !t->device->retaken;
+}
+
 static clv_status find_missing(turn *t, const planner_workloads *list)
 {
     t->list.items = calloc(list->n + 1u, sizeof *t->list.items);
@@ -123,9 +128,11 @@ static clv_status find_missing(turn *t, const planner_workloads *list)
         return core_no_memory("for a profile");
     for (uint32_t i = 0; i < list->n; i++) {
         const planner_workload *workload = &list->items[i].workload;
-        if (!planner_profile_sample(t->device, workload) &&
-            (t->each || t->coverage->params->full ||
-             !is_covered(t->device, list, workload)))
+        const planner_sample *known =
+            planner_profile_sample(t->device, workload);
+        if (is_to_retake(t, known) ||
+            (!known && (t->each || t->coverage->params->full ||
+                        !is_covered(t->device, list, workload))))
             t->list.items[t->list.n++] = list->items[i];
     }
     return CLV_OK;
@@ -319,10 +326,12 @@ bool planner_coverage_is_quick(const planner_coverage *s, const clv_device *dev)
 /* complete: whether all was measured that there was time for. */
 static clv_status measure_missing(turn *t, bool *complete)
 {
-    const uint64_t begun = clv_now_ns();
     clv_status status = planner_coverage_open(t->coverage), measured;
     if (status)
         return status;
+    const uint64_t begun = clv_now_ns();
+    const double others =
+        planner_others_of(t->coverage->profile, t->device->dev);
     measured = end_turn(t, measure_overheads(t));
     const uint64_t between = clv_now_ns();
     if (!measured)
@@ -332,6 +341,9 @@ static clv_status measure_missing(turn *t, bool *complete)
             "in %.0f ms, %u of %u works in %.0f ms",
             t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
             t->list.n, (double)(clv_now_ns() - between) * 1e-6);
+    planner_mark_disturbed(t->coverage->profile, t->device->dev, t->samples,
+                           t->n_samples, others, begun);
+    t->device->retaken = true;
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
     planner_profile_save(t->coverage->profile, t->device);
@@ -413,7 +425,8 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
     planner_workloads list = {.n = 0};
     clv_status status = planner_coverage_device(s, dev, &device);
     if (status || !planner_coverage_may_measure(s) || core_device_lost(dev) ||
-        planner_profile_is_done(device, graph, s->params->full))
+        (planner_profile_is_done(device, graph, s->params->full) &&
+         !planner_profile_has_noisy(device)))
         return status;
     clv_subgraph view = core_graph_view(graph);
     clv_op_caps *caps = calloc(graph->n_nodes + 1u, sizeof *caps);

@@ -85,3 +85,7 @@ typedef struct planner_contention {
 clv_status planner_measure_contention(planner_meter *meter,
                                       clv_device *const *devs, uint32_t n,
                                       planner_contention *out);
+
+/* Time that other processes have been at work on the machine's processors, ns,
+ * since it was started; 0 where the system does not tell. */
+double planner_others_ns(void);

@@ -297,9 +297,25 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* A spread that no quiet machine has. */
+#define NOISY 0.25
+
 bool planner_profile_is_noisy(const planner_sample *sample)
 {
-    return sample->spread > 0.25;
+    return sample->spread > NOISY;
+}
+
+void planner_profile_mark_noisy(planner_sample *sample)
+{
+    sample->spread = fmax(sample->spread, 2 * NOISY);
+}
+
+bool planner_profile_has_noisy(const planner_profile_device *dev)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < dev->n_samples && !dev->retaken; i++)
+        any = any || planner_profile_is_noisy(&dev->samples[i]);
+    return any;
 }
 
 /* Samples of a kind; quiet: those that are not noisy. */
@@ -400,6 +416,7 @@ static const planner_profile_source meter = {
     .workload = planner_measure_workload,
     .overheads = planner_measure_overheads,
     .contention = planner_measure_contention,
+    .others = planner_others_ns,
 };
 
 clv_status planner_profile_create(clv_context *ctx, planner_profile **out)

@@ -47,6 +47,7 @@ typedef struct planner_profile_device {
      * not 0. */
     planner_reference standard;
     double pace;
+    bool retaken;                 /* noisy samples, by this process */
     planner_overheads *overheads; /* NULL: not measured */
     planner_overheads **retired;  /* answered before; somebody may hold them */
     uint32_t n_retired;
@@ -72,6 +73,9 @@ typedef struct planner_profile_source {
                             planner_overheads *out);
     clv_status (*contention)(planner_meter *meter, clv_device *const *devs,
                              uint32_t n, planner_contention *out);
+    /* Time that other processes have been at work on the machine's processors,
+     * ns, since some moment. NULL: not known. */
+    double (*others)(void);
 } planner_profile_source;
 
 struct planner_profile {
@@ -98,8 +102,12 @@ planner_profile_device *planner_profile_add_device(planner_profile *profile,
                                                    clv_device *dev);
 /* Forgets all that was measured. */
 void planner_profile_forget(planner_profile_device *dev);
-/* Something else ran meanwhile: a model of quieter ones is better. */
+/* Something else ran meanwhile: a model of quieter ones is better, and it is
+ * measured again by the next process. */
 bool planner_profile_is_noisy(const planner_sample *sample);
+void planner_profile_mark_noisy(planner_sample *sample);
+/* Some that is to be measured again. */
+bool planner_profile_has_noisy(const planner_profile_device *dev);
 const planner_sample *planner_profile_sample(const planner_profile_device *dev,
                                              const planner_workload *workload);
 planner_profile_kind *
@@ -134,6 +142,17 @@ clv_status planner_profile_set_overheads(planner_profile_device *dev,
 clv_status planner_profile_add_set(planner_profile *profile,
                                    clv_device *const *devs, uint32_t n,
                                    const planner_contention *contention);
+
+/* ------------------------------------------------------------------------ */
+/* others.c: measurements that others disturb                               */
+
+/* As the source has it; 0 for devices that do not follow the host's clock. */
+double planner_others_of(const planner_profile *profile, const clv_device *dev);
+/* Marks the samples if others were at work so much of the time since begun,
+ * when they had been so for `others` ns, that they count as noisy. */
+void planner_mark_disturbed(const planner_profile *profile,
+                            const clv_device *dev, planner_sample *samples,
+                            uint32_t n, double others, uint64_t begun);
 
 /* ------------------------------------------------------------------------ */
 /* features.c: what decides the time of a work of some kind                 */

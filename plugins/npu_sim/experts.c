@@ -52,7 +52,38 @@ typedef struct experts {
     int64_t n, used, inputs, outputs;
     float *x; /* [n,inputs] or [n,used,inputs] */
     float *y; /* [n,used,outputs] */
+    /* Those who chose expert e, numbers of [n,used], are order[first[e]] to
+     * order[first[e + 1] - 1]. */
+    int64_t *order, *first;
 } experts;
+
+/* False if memory runs out. */
+static bool group(experts *e, int64_t all)
+{
+    const npu_view *ids = &e->call->in[2];
+    const int64_t n = e->n * e->used;
+    e->order =
+        clv_new(e->call->host, (uint64_t)(n + all + 2) * sizeof(int64_t));
+    if (!e->order)
+        return false;
+    e->first = e->order + n;
+    memset(e->first, 0, (size_t)(all + 2) * sizeof *e->first);
+    for (int pass = 0; pass < 2; pass++) {
+        /* Counts stand two places on, then places one. */
+        for (int64_t at = 0; at < n; at++) {
+            const int32_t id = get_id(ids, at / e->used, at % e->used);
+            if (id < 0 || id >= all)
+                continue;
+            if (pass)
+                e->order[e->first[id + 1]++] = at;
+            else
+                e->first[id + 2]++;
+        }
+        for (int64_t i = 2; !pass && i < all + 2; i++)
+            e->first[i] += e->first[i - 1];
+    }
+    return true;
+}
 
 /* Rows begin..end of the weights of all experts, each for all who chose its
  * expert. */
@@ -64,16 +95,13 @@ static bool run_range(void *ctx, int64_t begin, int64_t end)
     float *w = clv_new(c->host, (uint64_t)e->inputs * sizeof *w);
     for (int64_t r = begin; w && r < end; r++) {
         const int64_t expert = r / e->outputs, o = r % e->outputs;
-        bool read = false;
-        for (int64_t at = 0; at < e->n * e->used; at++) {
-            const int64_t i = at / e->used;
-            if (get_id(&c->in[2], i, at % e->used) != expert)
-                continue;
-            if (!read)
-                npu_weight_row(&c->weight, r, w);
-            read = true;
+        const int64_t from = e->first[expert], to = e->first[expert + 1];
+        if (from < to)
+            npu_weight_row(&c->weight, r, w);
+        for (int64_t i = from; i < to; i++) {
+            const int64_t at = e->order[i], row = each ? at : at / e->used;
             e->y[at * e->outputs + o] =
-                npu_dot(e->x + (each ? at : i) * e->inputs, w, e->inputs);
+                npu_dot(e->x + row * e->inputs, w, e->inputs);
         }
     }
     clv_free(c->host, w);
@@ -137,7 +165,7 @@ clv_status npu_run_experts(const npu_call *c)
     clv_status status = CLV_ERR_NO_MEMORY;
     e.x = clv_new(c->host, (uint64_t)(e.n * c->in[0].columns) * sizeof *e.x);
     e.y = clv_new(c->host, (uint64_t)(e.n * e.used * e.outputs) * sizeof *e.y);
-    if (e.x && e.y) {
+    if (e.x && e.y && group(&e, w->dims[0])) {
         memset(e.y, 0, (size_t)(e.n * e.used * e.outputs) * sizeof *e.y);
         for (int64_t i = 0; i < e.n; i++)
             npu_get_row(&c->in[0], i, e.x + i * c->in[0].columns);
@@ -149,5 +177,6 @@ clv_status npu_run_experts(const npu_call *c)
     }
     clv_free(c->host, e.x);
     clv_free(c->host, e.y);
+    clv_free(c->host, e.order);
     return status;
 }

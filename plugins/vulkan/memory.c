@@ -1,6 +1,6 @@
 #include "memory.h"
 
-#define BLOCK ((uint64_t)64 << 20)
+#define BLOCK ((uint64_t)16 << 20)
 /* The largest buffer in a block of several: larger ones leave gaps that
  * a limit on memory has no room for. */
 #define SHARED_MOST (BLOCK / 8)

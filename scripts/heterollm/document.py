@@ -101,9 +101,9 @@ token. Graphs that decoding needs are compiled once a session and left out.
 """
 
 
-def cost_row(duel):
+def cost_row(duel, measured):
     def prepared(run):
-        return number(run.preparation / 1e6)
+        return number(measured.preparation(*run.how) / 1e6)
 
     def energy(run):
         return number(run.joules / run.n * 1e3)
@@ -113,7 +113,7 @@ def cost_row(duel):
             *(energy(run) for run in runs)]
 
 
-def duel_table(duels):
+def duel_table(duels, measured):
     rows = [[d.what, number(d.theirs.speed), number(d.free.speed),
              number(d.ours.speed), "%+.1f %%" % (100 * d.gain - 100)]
             for d in duels]
@@ -124,7 +124,7 @@ def duel_table(duels):
          "our plan, tok/s", "faster by"], rows, "lrrrr") + COSTS + table(
         ["", "preparation, ms: paper", "unrestricted", "ours",
          "mJ a token: paper", "unrestricted", "ours"],
-        [cost_row(d) for d in duels], "lrrrrrr")
+        [cost_row(d, measured) for d in duels], "lrrrrrr")
 
 
 SENSITIVITY = """
@@ -239,7 +239,7 @@ def write(measured):
     how = STRATEGIES.format(advantage=strategies.ADVANTAGE,
                             rows=strategies.ROWS)
     print("Our plans", file=sys.stderr)
-    duels = duel_table(figures.duels(measured))
+    duels = duel_table(figures.duels(measured), measured)
     games = playing_table(figures.playing(measured))
     print("Calibration", file=sys.stderr)
     return "\n".join([head, *texts, IMPLIED, how, duels + games, CALIBRATION +

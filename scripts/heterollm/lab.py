@@ -8,19 +8,22 @@ from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
 
 OURS = (("core.plan", "tensor"),)
 FIRST = (("core.plan", "first"),)  # where the strategies start from
+# What runs of their plans teach is not to help ours.
+SAVED = FIRST + (("core.profile", "off"),)
+UNKEPT = (("core.program_cache", 0),)
 NEEDING_COSTS = (strategies.tensor_level, strategies.unrestricted)
 LIKELY = 4       # cuts of the sequence that are measured
 DEPTH = 256      # tokens in the context when decoding begins (5.3)
 
 
 class Run:
-    """Of n tokens: time, power, when each device worked, and what was prepared
-    before the first run."""
+    """Of n tokens: time, power, when each device worked, and how to run it
+    again: model, length, pieces and settings."""
 
-    def __init__(self, n, ns, watts=0, work=None, preparation=0):
+    def __init__(self, n, ns, watts=0, work=None, how=None):
         self.n, self.ns, self.watts = n, ns, watts
         self.work = work or {}  # device: [(begin, end)], ns
-        self.preparation = preparation  # ns, of a saved plan for prefill
+        self.how = how
 
     @property
     def speed(self):
@@ -69,11 +72,6 @@ class Costs:
         return max(one, many * n / 256)
 
 
-def per_run(nodes):
-    """How often a run looks rows up; it begins with that."""
-    return sum(node.op == "get_rows" for node in nodes)
-
-
 class Lab:
     def __init__(self, tools):
         self.tools = tools
@@ -101,7 +99,7 @@ class Lab:
         second one knows how long waits are. before: two runs of so many tokens
         come first."""
         trace = self.tools.path("trace.json")
-        settings = settings if not plan else FIRST + settings
+        settings = settings if not plan else SAVED + settings
         args = ("-p", 0, "-n", 1, "-d", DEPTH, "-b", DEPTH) if n == 1 else \
             ("-p", "%d,%d" % (before, n) if before else n, "-n", 0, "-b", n)
         if plan:
@@ -136,7 +134,7 @@ class Lab:
             if s[3] == "run" and s[0] >= begin:
                 work.setdefault(s[2], []).append(s[:2])
         return Run(n, record["avg_ns"], record["watts"], work,
-                   min(s[0] for s in spans if s[3] == "run"))
+                   (model, n, pieces, settings))
 
     @functools.lru_cache(maxsize=None)
     def costs(self, model, settings=()):
@@ -170,7 +168,7 @@ class Lab:
 
     def of_length(self, run, n):
         """A run of a padded length as one of n tokens."""
-        return Run(n, run.ns, run.watts, run.work, run.preparation)
+        return Run(n, run.ns, run.watts, run.work, run.how)
 
     def padding(self, model, n):
         length = min(m for m in strategies.LENGTHS if m >= n)
@@ -231,12 +229,22 @@ class Lab:
         plan = {"graph": fingerprint,
                 "pieces": strategies.layer_level(nodes)}
         run = self.measure(model, n, plan["pieces"], settings)
-        # After a token: what is between the two is preparation.
-        _, events = self.bench(model, n, plan, settings, before=1)
-        spans = self.spans(events)
-        begin = [s[0] for s in spans
-                 if s[3] == "get_rows"][-2 * per_run(nodes)]
-        return begin - max(s[1] for s in spans if s[0] < begin), run
+        return self.preparation(model, n, plan["pieces"], settings), run
+
+    def preparation(self, model, n, pieces, settings=()):
+        """ns of making the programs of such a plan, none of which is kept:
+        the longest time without work, after a run of a token and before the
+        runs of n tokens."""
+        if not pieces:
+            settings = tuple(x for x in settings if x not in OURS)
+            pieces = self.solution(model, n, settings)
+        plan = {"graph": self.graph(model, n)[0], "pieces": pieces}
+        _, events = self.bench(model, n, plan, settings + UNKEPT, before=1)
+        longest = busy = 0
+        for begin, end, _, _ in self.spans(events):
+            longest = max(longest, begin - busy) if busy else 0
+            busy = max(busy, end)
+        return longest
 
     @functools.lru_cache(maxsize=None)
     def decode_shares(self, model):
@@ -265,13 +273,9 @@ class Lab:
 
     @functools.lru_cache(maxsize=None)
     def solved(self, model, n, settings=()):
-        """As our solver plans it, from profiles that it measures. Prefill
-        follows the saved plan, before which nothing is measured."""
-        if n == 1:
-            self.profile(model, n, settings)
-            return self.measure(model, n, None, OURS + settings)
-        return self.measure(model, n, self.solution(model, n, settings),
-                            settings)
+        """As our solver plans it, from profiles that it measures."""
+        self.profile(model, n, settings)
+        return self.measure(model, n, None, OURS + settings)
 
     def solution(self, model, n, settings=()):
         """The pieces of our solver's plan for n tokens at once."""

@@ -4,9 +4,9 @@
  * plans are made again when their runs teach something; the plan in use after
  * some runs is compared with all that were tried and with each device alone.
  *
- * The judge is a chip without noise: as fast as the noisy one on average at the
- * moment after these runs. There each plan takes the same time in every run,
- * and the judge makes a plan too, to be compared with.
+ * The judge is the same chip, but that drift stands still at the moment after
+ * these runs: as many runs of each plan as make their mean sure. How far the
+ * plan in use is from one that is made without noise is printed.
  *
  * Arguments: how many chips, and the first one's seed; then each chip that is
  * not as wanted has a line.
@@ -22,8 +22,10 @@
 #define NEAR 1.03 /* and to the best device alone */
 #define NOT_SLOWER 1.01
 #define MAX_TRIED 16
-#define WARM 2   /* runs of a plan, until states are where it has them, */
-#define STEADY 4 /* and those that the judge counts */
+#define WARM 2    /* runs of a plan, until states are where it has them; */
+#define LEAST 8   /* those that the judge counts: */
+#define MOST 1000 /* until its mean is so sure, as a part of it */
+#define SURE 0.003
 
 static uint64_t first_chip = 1, n_chips = 8;
 static bool verbose;
@@ -161,30 +163,40 @@ static double judge_plan(chip *judge, const clv_plan *plan)
     assert_ok(clv_plan_parse(judge->ctx, judge->l.graph, NULL, json,
                              strlen(json), &same));
     clv_exec *exec = open_exec(judge, same);
-    double ns = 0;
-    for (int i = 0; i < WARM + STEADY; i++) {
-        const double one = run(judge, exec);
-        ns += i < WARM ? 0 : one / STEADY;
+    double sum = 0, squares = 0, mean = 0, error = 1;
+    for (int i = 0; i < WARM; i++)
+        run(judge, exec);
+    for (int n = 1; n <= MOST && error > SURE; n++) {
+        const double ns = run(judge, exec);
+        sum += ns;
+        squares += ns * ns;
+        mean = sum / n;
+        if (n >= LEAST)
+            error = sqrt(fmax(squares / n - mean * mean, 0) / n) / mean;
     }
     clv_exec_destroy(exec);
     clv_plan_destroy(same);
     clv_string_free(json);
-    return ns;
+    return mean;
 }
 
 static void judge_plans(chip *c, uint64_t seed, double noise)
 {
-    chip judge;
+    chip judge, exact;
     char moment[64];
-    const char *const settings[] = {"npu_sim.jitter=0", moment,
-                                    "core.cache_dir=", NULL};
+    const char *const settings[] = {
+        moment, "core.cache_dir=", "core.profile=off", NULL};
+    const char *const without[] = {moment,
+                                   "core.cache_dir=", "npu_sim.jitter=0", NULL};
     snprintf(moment, sizeof moment, "npu_sim.drift_at=%.9f", c->moment / 1e9);
     open_chip(&judge, seed, noise, settings);
+    open_chip(&exact, seed, noise, without);
     for (uint32_t i = 0; i < c->n_tried; i++)
         c->ns[i] = judge_plan(&judge, c->tried[i]);
-    clv_plan *best = plan_for(&judge);
+    clv_plan *best = plan_for(&exact);
     c->best_ns = judge_plan(&judge, best);
     clv_plan_destroy(best);
+    close_chip(&exact);
     close_chip(&judge);
 }
 

@@ -40,8 +40,11 @@ static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
     return CLV_OK;
 }
 
-static const planner_profile_source fake = {
-    made_up_open, made_up_close, fake_work, fake_overheads, made_up_contention};
+static const planner_profile_source fake = {.open = made_up_open,
+                                            .close = made_up_close,
+                                            .workload = fake_work,
+                                            .overheads = fake_overheads,
+                                            .contention = made_up_contention};
 
 /* Two matrix products, on two devices of the reference plugin. */
 typedef struct world {

@@ -411,6 +411,62 @@ static void check_contention(const char *conf, const char *const *ids,
     finish(&r);
 }
 
+/* One with memory of its own takes nothing from the others. */
+static void test_own_memory(void **state)
+{
+    (void)state;
+    rig r = rig_make_with("two-npus.ini",
+                          "core.plugins=npu_sim npu_sim.compute=off "
+                          "npu_sim:gpu.memory=1024",
+                          NULL);
+    clv_device *devs[] = {device(&r, "npu_sim:gpu"),
+                          device(&r, "npu_sim:small"),
+                          device(&r, "npu_sim:large")};
+    double alone[3], slowdown[3];
+    planner_contention c = {.alone = alone, .slowdown = slowdown};
+    assert_ok(planner_measure_contention(r.meter, devs, 3, &c));
+    double together =
+        clv_config_get_float(r.config, "npu_sim.memory_bandwidth");
+    const double two =
+        figure(&r, devs[1], "bandwidth") + figure(&r, devs[2], "bandwidth");
+    together = fmin(together, two);
+    assert_near(c.bandwidth, together * 0.98, together * 0.02);
+    assert_near(alone[0], figure(&r, devs[0], "bandwidth") * 0.98,
+                figure(&r, devs[0], "bandwidth") * 0.02);
+    /* Alone there is nobody to share with. */
+    assert_ok(planner_measure_contention(r.meter, devs, 2, &c));
+    assert_true(c.bandwidth == 0);
+    finish(&r);
+}
+
+/* The mean of work that takes another time in each run. */
+static void test_jitter(void **state)
+{
+    (void)state;
+    rig exact = chip("two-npus.ini");
+    rig noisy = rig_make_with("two-npus.ini",
+                              "core.plugins=npu_sim npu_sim.compute=off "
+                              "npu_sim.jitter=0.2",
+                              NULL);
+    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 256, 2048, 2048, 0};
+    planner_sample truth, s;
+    planner_overheads o, true_o;
+    clv_device *a = device(&exact, "npu_sim:gpu"),
+               *b = device(&noisy, "npu_sim:gpu");
+    assert_ok(planner_measure_workload(exact.meter, a, &w, &truth));
+    assert_ok(planner_measure_workload(noisy.meter, b, &w, &s));
+    assert_near(s.ns, truth.ns, 0.05 * truth.ns);
+    assert_near(s.energy_nj, truth.energy_nj, 0.1 * truth.energy_nj);
+    assert_true(truth.reference.ns == 0 && truth.drifts == 0);
+    assert_near(s.reference.noise, 0.2 / sqrt(3), 0.04);
+    assert_true(s.drifts > 0.6);
+    assert_ok(planner_measure_overheads(exact.meter, a, &true_o));
+    assert_ok(planner_measure_overheads(noisy.meter, b, &o));
+    assert_near(o.dispatch, true_o.dispatch, 0.1 * true_o.dispatch + 1);
+    finish(&noisy);
+    finish(&exact);
+}
+
 static void test_contention(void **state)
 {
     (void)state;
@@ -535,7 +591,8 @@ int main(void)
         cmocka_unit_test(test_experts),    cmocka_unit_test(test_no_such_work),
         cmocka_unit_test(test_chips),      cmocka_unit_test(test_window),
         cmocka_unit_test(test_overheads),  cmocka_unit_test(test_short_queues),
-        cmocka_unit_test(test_contention), cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_contention), cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_jitter),     cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_two_cpus),   cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_not_taken),
     };

@@ -438,8 +438,11 @@ static clv_status made_up_overheads(planner_meter *meter, clv_device *dev,
 }
 
 static const planner_profile_source made_up_source = {
-    made_up_open, made_up_close, made_up_work, made_up_overheads,
-    made_up_contention};
+    .open = made_up_open,
+    .close = made_up_close,
+    .workload = made_up_work,
+    .overheads = made_up_overheads,
+    .contention = made_up_contention};
 
 static void open_made_up(world *w, const char *settings)
 {

@@ -34,6 +34,7 @@ static struct {
     clv_status status; /* of works to come, */
     uint32_t after;    /* behind so many */
     uint32_t noisy;    /* each so-many-th is disturbed */
+    bool busy;         /* other processes are at work, and works take a ms */
 } fake;
 
 /* The second device has bad luck with bandwidth, and a bend. */
@@ -71,6 +72,8 @@ static clv_status fake_work(planner_meter *meter, clv_device *dev,
     if (workload->kind.op == CLV_OP_ROPE && dev->plugin_index)
         return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
     double ns = time_of(dev, workload);
+    if (fake.busy)
+        usleep(1000);
     *out =
         (planner_sample){.workload = *workload, .ns = ns, .energy_nj = 2 * ns};
     if (fake.noisy && fake.workloads % fake.noisy == 0) {
@@ -103,8 +106,19 @@ static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
     return CLV_OK;
 }
 
-static const planner_profile_source fake_source = {
-    fake_open, fake_close, fake_work, fake_overheads, fake_contention};
+/* A processor, all the time. */
+static double fake_others(void)
+{
+    return fake.busy ? (double)clv_now_ns() : 0;
+}
+
+static const planner_profile_source fake_source = {.open = fake_open,
+                                                   .close = fake_close,
+                                                   .workload = fake_work,
+                                                   .overheads = fake_overheads,
+                                                   .contention =
+                                                       fake_contention,
+                                                   .others = fake_others};
 
 /* ------------------------------------------------------------------------ */
 
@@ -498,6 +512,27 @@ static void test_other_graphs(void **state)
     shape = &usual;
 }
 
+/* What was measured while others worked is measured once more by the next
+ * process, and kept when they did not. */
+static void test_busy(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "");
+    fake.busy = true;
+    assert_ok(cover(&r, NULL));
+    const uint32_t all = fake.workloads;
+    assert_true(all > 100);
+    assert_ok(cover(&r, NULL)); /* the same process */
+    assert_int_equal(fake.workloads, all);
+    rig_free(&r);
+    /* All but what the devices do not take. */
+    const uint32_t again = measured("", false, NULL);
+    assert_true(again > all / 2 && again <= all);
+    assert_int_equal(measured("", false, NULL), 0);
+    assert_true(planner_others_ns() > 0);
+}
+
 static void test_damaged(void **state)
 {
     (void)state;
@@ -694,6 +729,7 @@ int main(void)
         cmocka_unit_test(test_off),
         KEEPS(test_kept),
         KEEPS(test_other_graphs),
+        KEEPS(test_busy),
         KEEPS(test_damaged),
         KEEPS(test_unwritable),
         cmocka_unit_test(test_printed),

@@ -205,10 +205,7 @@ static void test_matrix_formats(void **state)
         {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
         {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
-        {CLV_DTYPE_Q2_K, 0, 0, 9, 256, 33, 1, false, true, 0},
-        {CLV_DTYPE_Q6_K, 0, 0, 2, 512, 33, 1, true, true, 0},
         {CLV_DTYPE_Q6_K, 0, 0, 20, 512, 33, 0, false, false, 0},
-        {CLV_DTYPE_IQ4_XS, 0, 0, 9, 256, 33, 0, true, false, 0},
         {CLV_DTYPE_Q5_1, 0, 0, 5, 544, 33, 3, true, false, 1e6f}};
     gpu_target target = sample_target;
     target.units = 16;

@@ -571,7 +571,7 @@ static void refuses(void **state)
                      CLV_ERR_INVALID);
     temp_write_text(&tmp, "tokenizer.model", "x");
     assert_int_equal(clv_convert(tmp.dir, out, CLV_DTYPE_F16, NULL, NULL),
-                     CLV_ERR_UNSUPPORTED);
+                     CLV_ERR_FORMAT);
     assert_message("tokenizer.model");
     unlink(temp_path(&tmp, "tokenizer.model"));
     temp_write_text(&tmp, "tokenizer.json",

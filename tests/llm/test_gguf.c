@@ -422,15 +422,15 @@ static void unsupported_type(void **state)
     (void)state;
     bytes b = {0};
     put_gguf_head(&b, 1, 0);
-    put_tensor(&b, "x", 1, (uint64_t[]){256}, 12, 0);
+    put_tensor(&b, "x", 1, (uint64_t[]){256}, 16, 0);
     put_alignment(&b, 32);
-    put_zeros(&b, 144);
+    put_zeros(&b, 66);
     llm_gguf *g;
     assert_int_equal(llm_gguf_open_memory(b.data, b.size, "q.gguf", &g),
                      CLV_OK);
     assert_int_equal(llm_gguf_find(g, "x")->dtype, CLV_DTYPE_NONE);
-    assert_int_equal(llm_gguf_find(g, "x")->size, 144);
-    assert_string_equal(llm_gguf_type_name(12), "Q4_K");
+    assert_int_equal(llm_gguf_find(g, "x")->size, 66);
+    assert_string_equal(llm_gguf_type_name(16), "IQ2_XXS");
     assert_null(llm_gguf_type_name(77));
     llm_gguf_close(g);
     bytes_free(&b);

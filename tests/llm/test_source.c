@@ -276,8 +276,8 @@ static void gguf_refused(void **state)
         CLV_ERR_FORMAT, "number of experts");
     refused(write_gguf("y.gguf", &(gguf_options){.scaling = "ntk"}),
             CLV_ERR_UNSUPPORTED, "'ntk' is not supported");
-    refused(write_gguf("t.gguf", &(gguf_options){.type = 12}),
-            CLV_ERR_UNSUPPORTED, "type Q4_K, supported: F32");
+    refused(write_gguf("t.gguf", &(gguf_options){.type = 16}),
+            CLV_ERR_UNSUPPORTED, "type IQ2_XXS, supported: F32");
     refused(write_gguf("l.gguf", &(gguf_options){.no_layers = true}),
             CLV_ERR_NOT_FOUND, "llama.block_count");
 }

@@ -111,7 +111,7 @@ def conversation(rng):
 def value(rng, depth=0):
     return rng.choice([
         lambda: rng.randrange(-5, 20), lambda: rng.random() < 0.5,
-        lambda: rng.choice([0.1, 1.0, -2.75, 1e20, 1e-7, 123456.789]),
+        lambda: rng.choice([0.1, 1.0, -2.75, 1e15, 1e-7, 123456.789]),
         lambda: None, lambda: rng.choice(TEXTS),
         lambda: [value(rng, 1) for _ in range(2)] if not depth else 1,
         lambda: {"k": value(rng, 1)} if not depth else "v"])()
@@ -149,7 +149,7 @@ METHODS = ["strip()", "lstrip()", "rstrip()", "split()", "split(',')",
            "isdigit()", "isalpha()", "isspace()", "rfind('l')", "index(3)",
            "removeprefix('H')", "partition(',')", "startswith(('H', 'a'))",
            "splitlines(true)", "rpartition('<')", "append(1)", "isalnum()"]
-TEXT = ["text", "\n", "  \n", " a ", "\n\n", "\t", "{", "}", "%", "#",
+TEXT = ["text", "\n", "  \n", " a ", "\n\n", "\t", "{ ", "}", "%", "#}",
         "<|im_start|>", "\n    ", "é", "\r\n"]
 
 
@@ -161,7 +161,147 @@ def literal(rng):
                        "[1, 'a', none, 2.0]", "{}", "''", "7"])
 
 
+def text(rng, depth=0):
+    """An expression that is a text."""
+    if depth > 3:
+        return rng.choice(["s", "t", "bos_token", "'a b'", "'x\\n'", "\"'\""])
+
+    def sub():
+        return text(rng, depth + 1)
+
+    return rng.choice([
+        lambda: rng.choice(["s", "t", "bos_token", "'Hello, you'", "''"]),
+        lambda: "%s + %s" % (sub(), sub()),
+        lambda: "%s ~ (%s)" % (sub(), expression(rng, depth + 1)),
+        lambda: "(%s).%s" % (sub(), rng.choice(TEXT_METHODS)),
+        lambda: "(%s) | %s" % (sub(), rng.choice(TEXT_FILTERS)),
+        lambda: "(%s)[%s]" % (sub(), rng.choice(
+            ["1:", ":-1", "::-1", "::2", "1:3", ":2", "-3:", "5:1:-2", "0:0"])),
+        lambda: "(%s) | string" % expression(rng, depth + 1),
+        lambda: "(%s) | tojson" % thing(rng, depth + 1),
+        lambda: "(%s) | tojson(indent=%d)" % (thing(rng, depth + 1),
+                                              rng.randrange(4)),
+        lambda: "(%s) | join(%s)" % (items(rng, depth + 1), sub()),
+        lambda: "%s if %s else %s" % (sub(), truth(rng, depth + 1), sub()),
+        lambda: "(%s) * %d" % (sub(), rng.randrange(-1, 3)),
+    ])()
+
+
+TEXT_METHODS = ["strip()", "lstrip()", "rstrip()", "strip('x ')", "upper()",
+                "replace('l', 'L')", "replace('', '.', 2)", "lower()",
+                "title()", "capitalize()", "split('a')[0]", "removeprefix('H')",
+                "split(',')[-1]", "rsplit('a', 1)[0]", "removesuffix('\\n')",
+                "lstrip('\\n')", "partition(',')[2]", "rpartition('<')[0]"]
+TEXT_FILTERS = ["trim", "upper", "lower", "title", "capitalize", "string",
+                "replace('a', 'b')", "replace('', '-')", "indent",
+                "indent(2, true)", "indent('> ', true, true)", "reverse",
+                "default('z', true)", "trim('x')", "first", "last", "d(1)"]
+
+
+def number(rng, depth=0):
+    if depth > 3:
+        return rng.choice(["n", "f", "2", "7", "-3", "0.5"])
+
+    def sub():
+        return number(rng, depth + 1)
+
+    return rng.choice([
+        lambda: rng.choice(["n", "f", "3", "10", "2.5", "1e3", "true"]),
+        lambda: "(%s) %s (%s)" % (sub(), rng.choice("+-*"), sub()),
+        lambda: "(%s) %s %s" % (sub(), rng.choice(["/", "//", "%"]),
+                                rng.choice(["3", "-2", "2.5", "7"])),
+        lambda: "(%s) | length" % rng.choice([text, items])(rng, depth + 1),
+        lambda: "(%s) | %s" % (sub(), rng.choice(
+            ["abs", "int", "float", "round", "round(1)"])),
+        lambda: "(s) | int",
+        lambda: "(%s).%s" % (text(rng, depth + 1), rng.choice(
+            ["find('l')", "count('l')", "rfind(' ')", "find('é')"])),
+        lambda: "-(%s)" % sub(), lambda: "xs | %s" % rng.choice(
+            ["sum", "max | d(0)", "min | d(0)", "length"]),
+    ])()
+
+
+def items(rng, depth=0):
+    """An expression that is a list."""
+    if depth > 3:
+        return rng.choice(["xs", "ws", "messages", "[1, 2]", "range(3) | list"])
+
+    def sub():
+        return items(rng, depth + 1)
+
+    return rng.choice([
+        lambda: rng.choice(["xs", "ws", "messages", "d.keys() | list",
+                            "d.items() | list", "d.values() | list"]),
+        lambda: "[%s, %s]" % (expression(rng, depth + 1),
+                              expression(rng, depth + 1)),
+        lambda: "(%s) + (%s)" % (sub(), sub()),
+        lambda: "(%s)[%s]" % (sub(), rng.choice(
+            ["1:", ":-1", "::-1", "::2", "1:3", ":2", "-3:", "3:0:-1"])),
+        lambda: "(%s).%s" % (text(rng, depth + 1), rng.choice(
+            ["split()", "split(',')", "split('\\n')", "splitlines()",
+             "split('a', 1)", "rsplit(',', 1)", "splitlines(true)"])),
+        lambda: "xs | %s" % rng.choice(["sort", "sort(reverse=true)",
+                                        "unique | list", "select('odd') | list",
+                                        "reject('gt', 3) | list"]),
+        lambda: "ws | %s" % rng.choice(["sort", "map('upper') | list", "unique",
+                                        "map('length') | list",
+                                        "select | list", "map('trim') | list",
+                                        "sort(case_sensitive=true)"]),
+        lambda: "messages | %s | list" % rng.choice(
+            ["map(attribute='role')", "map(attribute='content')",
+             "selectattr('role', 'equalto', 'user')", "selectattr('name')",
+             "rejectattr('role', 'in', ['user', 'tool'])",
+             "selectattr('name', 'defined')",
+             "map(attribute='name', default='-')"]),
+        lambda: "(%s) | list" % text(rng, depth + 1),
+        lambda: "(%s) | reverse | list" % sub(),
+        lambda: "d | dictsort", lambda: "d | items | list",
+    ])()
+
+
+def truth(rng, depth=0):
+    if depth > 3:
+        return rng.choice(["flag", "none", "true", "n == 3", "s", "xs"])
+
+    def sub():
+        return truth(rng, depth + 1)
+
+    return rng.choice([
+        lambda: "(%s) %s (%s)" % (number(rng, depth + 1), rng.choice(
+            ["<", ">", "<=", ">=", "==", "!="]), number(rng, depth + 1)),
+        lambda: "(%s) %s (%s)" % (text(rng, depth + 1), rng.choice(
+            ["<", ">", "==", "!=", "in", "not in"]), text(rng, depth + 1)),
+        lambda: "(%s) %s (%s)" % (thing(rng, depth + 1), rng.choice(
+            ["==", "!="]), thing(rng, depth + 1)),
+        lambda: "%s in (%s)" % (literal(rng), items(rng, depth + 1)),
+        lambda: "(%s) %s (%s)" % (sub(), rng.choice(["and", "or"]), sub()),
+        lambda: "not (%s)" % sub(),
+        lambda: "(%s) is %s%s" % (thing(rng, depth + 1), rng.choice(
+            ["", "not "]), rng.choice(TESTS[:13])),
+        lambda: "absent is %s" % rng.choice(TESTS[:13]),
+        lambda: "(%s).%s" % (text(rng, depth + 1), rng.choice(
+            ["startswith('H')", "endswith('\\n')", "isdigit()", "isspace()",
+             "startswith(('H', 'a'))", "isalpha()"])),
+        lambda: "messages[0].role == 'user'",
+    ])()
+
+
+def thing(rng, depth=0):
+    """A value of any type."""
+    return rng.choice([
+        text, text, number, items, truth, lambda r, d: literal(r),
+        lambda r, d: r.choice(["d", "messages[0]", "none", "{'a': n, 'b': xs}",
+                               "{}", "(1, s)", "d.get('a')", "d.a", "tools"]),
+    ])(rng, depth)
+
+
 def expression(rng, depth=0):
+    if rng.random() < 0.03:
+        return wild(rng, depth)
+    return rng.choice([text, text, number, items, truth, thing])(rng, depth)
+
+
+def wild(rng, depth=0):
     if depth > 3:
         return rng.choice([rng.choice(NAMES), literal(rng)])
 
@@ -228,7 +368,7 @@ def statement(rng, depth):
         lambda: t("if " + expression(rng)) + sub() + t("endif"),
         lambda: t("if " + expression(rng)) + sub() +
         t("elif " + expression(rng)) + sub() + t("else") + sub() + t("endif"),
-        lambda: t("for x in " + expression(rng)) + sub() + t("endfor"),
+        lambda: t("for x in " + items(rng)) + sub() + t("endfor"),
         lambda: t("for x in messages") + sub() + t("else") + sub() +
         t("endfor"),
         lambda: t("for x, y in d.items()") + sub() + t("endfor"),
@@ -237,20 +377,26 @@ def statement(rng, depth):
         lambda: t("for x in range(3)") + sub() +
         t("if loop.index %s 2" % rng.choice(["==", ">"])) +
         t(rng.choice(["break", "continue"])) + t("endif") + sub() + t("endfor"),
-        lambda: t("set %s = %s" % (rng.choice("xymst"), expression(rng))),
+        lambda: t("set %s = %s" % (rng.choice("xy"), expression(rng))),
+        lambda: t("set s = " + text(rng)),
         lambda: t("set x, y = %s, %s" % (expression(rng), expression(rng))),
         lambda: t("set %s" % rng.choice("xyst")) + sub() + t("endset"),
         lambda: t("set ns = namespace(a=%s, b=0)" % expression(rng)),
-        lambda: t("set ns.%s = %s" % (rng.choice("ab"), expression(rng))),
+        lambda: t("set ns = namespace(a=1)") +
+        t("set ns.%s = %s" % (rng.choice("ab"), expression(rng))) +
+        "{{ ns.a }}{{ ns.b }}",
         lambda: t("macro m(a, b=%s)" % literal(rng)) + "{{ a }}{{ b }}" +
         sub() + t("endmacro"),
-        lambda: t("filter %s" % rng.choice(FILTERS)) + sub() + t("endfilter"),
+        lambda: t("filter %s" % rng.choice(TEXT_FILTERS)) + sub() + t("endfilter"),
         lambda: t("with x=%s, y=1" % expression(rng)) + sub() + t("endwith"),
         lambda: "{#%s %s %s#}" % (rng.choice(["", "-"]), "note\n",
                                   rng.choice(["", "-"])),
-        lambda: t("raw") + "{{ raw }} {% x %}" + t("endraw"),
+        lambda: "{% raw %}" + "{{ raw }} {% x %}" + t("endraw"),
+        lambda: "{%- raw -%}" + " {{ raw }}\n " + t("endraw"),
         lambda: t("generation") + sub() + t("endgeneration"),
-        lambda: t("call m(1)") + sub() + t("endcall"),
+        lambda: t("macro q(a)") + "<{{ a }}{{ caller(a) }}>" +
+        t("endmacro") + t("call(c) q(%s)" % literal(rng)) + "{{ c }}" + sub() +
+        t("endcall"),
     ])()
 
 

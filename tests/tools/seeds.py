@@ -15,8 +15,7 @@ CONFIG = {
     "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
     "hidden_size": WIDTH, "intermediate_size": FF,
     "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-    "num_key_value_heads": KV_HEADS,
-    "vocab_size": 2 + 256 + len(MERGES), "rms_norm_eps": 1e-5,
+    "num_key_value_heads": KV_HEADS, "rms_norm_eps": 1e-5,
     "max_position_embeddings": 128, "rope_theta": 10000.0,
     "bos_token_id": 0, "eos_token_id": 1, "tie_word_embeddings": False,
     "torch_dtype": "float32", "attention_bias": False,
@@ -48,9 +47,10 @@ def n_vocab():
     return len(tokenizer()["model"]["vocab"])
 
 
-def shapes():
+def shapes(vocab=None):
+    vocab = vocab or n_vocab()
     kv = WIDTH // HEADS * KV_HEADS
-    yield "model.embed_tokens.weight", [n_vocab(), WIDTH]
+    yield "model.embed_tokens.weight", [vocab, WIDTH]
     for i in range(LAYERS):
         at = "model.layers.%d." % i
         yield at + "input_layernorm.weight", [WIDTH]
@@ -63,14 +63,14 @@ def shapes():
         yield at + "mlp.up_proj.weight", [FF, WIDTH]
         yield at + "mlp.down_proj.weight", [WIDTH, FF]
     yield "model.norm.weight", [WIDTH]
-    yield "lm_head.weight", [n_vocab(), WIDTH]
+    yield "lm_head.weight", [vocab, WIDTH]
 
 
-def safetensors(names):
+def safetensors(names, vocab=None):
     """The tensors of these names, as one file."""
     header, data, rng = {"__metadata__": {"format": "pt"}}, b"", \
         random.Random(7)
-    for name, dims in shapes():
+    for name, dims in shapes(vocab):
         n = dims[0] * (dims[1] if len(dims) > 1 else 1)
         values = struct.pack("<%df" % n,
                              *(rng.gauss(0, 0.2) for _ in range(n)))
@@ -82,15 +82,16 @@ def safetensors(names):
     return struct.pack("<Q", len(text)) + text + data
 
 
-def directory():
-    """Name -> bytes of the files of a model in two shards."""
+def directory(vocab=None):
+    """Name -> bytes of the files of a model in two shards; vocab: tokens that
+    another tokenizer has."""
     names = [name for name, _ in shapes()]
     parts = {"model-00001-of-00002.safetensors": names[:9],
              "model-00002-of-00002.safetensors": names[9:]}
     index = {"metadata": {"total_size": 1}, "weight_map":
              {name: file for file, list in parts.items() for name in list}}
-    files = {file: safetensors(set(list)) for file, list in parts.items()}
-    for name, value in (("config.json", CONFIG),
+    files = {file: safetensors(set(list), vocab) for file, list in parts.items()}
+    for name, value in (("config.json", dict(CONFIG, vocab_size=vocab or n_vocab())),
                         ("generation_config.json", {"eos_token_id": [1]}),
                         ("tokenizer.json", tokenizer()),
                         ("tokenizer_config.json", {"add_bos_token": True,

@@ -86,7 +86,7 @@ class Mistakes(cli.Case):
             result = self.good(*same, *args)
             self.assertIn("note: %s: " % args[0].split("=")[0], result.err)
         self.assertEqual(self.good(*same, "-q", "-fa", "on").err, "")
-        self.usage(*same, "-fa", "maybe", says="'maybe'")
+        self.usage(*same, "-q", "-fa", "maybe", says="'maybe'")
 
     def test_bad_values(self):
         self.usage("run", "-p", "x", "--temp", "hot",
@@ -106,7 +106,7 @@ class Mistakes(cli.Case):
                    says="one of --grammar")
         self.usage("bench", "-p", "1,,2", says=["-p", "'1,,2'"])
         self.usage("bench", "-o", "xml", says=["-o", "'xml'", "md|csv|json"])
-        self.usage("quantize", "a.gguf", "q3_x", says=["'q3_x'", "q8_0"])
+        self.usage("quantize", "a.gguf", "q3_x", says=["'q3_x'", "Q8_0"])
 
     def test_missing_and_superfluous(self):
         self.usage("run", "-p", says="-p needs a value")
@@ -118,7 +118,7 @@ class Mistakes(cli.Case):
         self.usage("perplexity", says="-f FILE")
         self.usage("perplexity", "-f", "x", "--chunks", "0", says="--chunks")
         self.usage("verify", says="cleave verify DIR...")
-        self.usage("quantize", "only.gguf", says="cleave quantize IN.gguf")
+        self.usage("quantize", "only.gguf", says="give IN.gguf")
         self.usage("convert", says="cleave convert DIR")
         self.usage("bench", "-p", "0", "-n", "0", says="nothing to measure")
         self.usage("run", "-p", "x", *["--set", "cpu.threads=1"] * 33,

@@ -201,7 +201,8 @@ class Files(cli.Case):
         at = data.index(key) + len(key)
         self.refuse({"model.gguf": put(data, at, 4, seeds.LAYERS - 1)},
                     "'blk.1.", "1 layers")
-        config = dict(seeds.CONFIG, num_hidden_layers=1)
+        config = json.loads(self.sets[0]["config.json"])
+        config["num_hidden_layers"] = 1
         self.refuse(dict(self.sets[0], **{
             "config.json": json.dumps(config).encode()}), "model.layers.1.")
 
@@ -222,6 +223,9 @@ class Files(cli.Case):
         self.refuse(changed("config.json", config.replace(
             b'"factor": 2.0', b'"factor": 2.0, "factor": 3.0')), "'factor'",
             "twice")
+        self.refuse(changed("config.json", config.replace(
+            b'"attention_bias": false', b'"attention_bias": true')),
+            "q_proj.bias")
         self.refuse(changed("tokenizer.json", whole["tokenizer.json"].replace(
             b'"th": ', b'"th": 3, "th": ')), "'th'", "twice")
         self.refuse(changed(index, whole[index].replace(

@@ -111,10 +111,16 @@ class Text(cli.Case):
                      ["--top-n-sigma", 0.1], ["--presence-penalty", 9],
                      ["--frequency-penalty", 9], ["--dynatemp-range", 0.7],
                      ["--xtc-probability", 1, "--xtc-threshold", 0.01],
-                     ["--samplers", "temperature"],
-                     ["--dry-multiplier", 50, "--dry-allowed-length", 1]):
+                     ["--samplers", "temperature"]):
             with self.subTest(more):
                 self.assertNotEqual(self.good(*args, *more).text, plain)
+        args = greedy("-n", 8, "-q", "-p", "x, y, z\nx, y, z\nx, y, z\nx,")
+        dry = ["--dry-multiplier", 50, "--dry-allowed-length", 1]
+        plain = self.good(*args).text
+        self.assertTrue(plain.startswith(" y, z"), plain)
+        self.assertFalse(self.good(*args, *dry).text.startswith(" y, z"))
+        self.assertTrue(self.good(*args, *dry, "--dry-sequence-breaker", ",")
+                        .text.startswith(" y, z"))
         self.bad(*args, "--samplers", "top_k;tpo_p", says="'tpo_p'")
 
     def test_context_shift(self):
@@ -135,6 +141,14 @@ class Text(cli.Case):
             float(size.search(result.err).group(1)) /
             float(size.search(plain.err).group(1)), 34 / 64, 2)
         self.bad(*args, "-ctk", "q8_0", says=["q8_0", "f16", "--kv-type"])
+
+    def test_perplexity_with_a_cache_of_q8_0(self):
+        f16, q8_0 = (self.good(
+            "perplexity", "-m", cli.NANO, "-f",
+            cli.shared("text", "heldout.txt"), "--chunks", 4, "-o", "json",
+            "--kv-type", kv).json["ppl"] for kv in ("f16", "q8_0"))
+        self.assertNotEqual(f16, q8_0)
+        self.assertLess(abs(q8_0 / f16 - 1), 0.005)
 
     def test_seed_decides(self):
         args = ("run", "-m", cli.NANO, "-n", 24, "-p", "def ", "--temp", "1.5",

@@ -33,9 +33,9 @@
  * (weights.clt), or puts q together, where a format has its bits in several.
  *
  * What formats share is in templates/format_words.clt. In tiles and objects
- * integers have 4 or 8 bits, gpu_packed_bits(). Integer dot products and objects
- * take formats without a minimum, whose scales are for 32 elements or more
- * (gpu_has_canonical()); of others UNPACK_INT8 is not needed.
+ * integers have 4 or 8 bits, gpu_packed_bits(). Integer dot products and
+ * objects take formats without a minimum, whose scales are for 32 elements or
+ * more (gpu_has_canonical()); of others UNPACK_INT8 is not needed.
  */
 #pragma once
 

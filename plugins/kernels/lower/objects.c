@@ -159,9 +159,8 @@ static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
     gpu_call setup;
     uint32_t index;
     CLV_TRY(gpu_build_private(&lowering->builder, size, true, &index));
-    const gpu_operand *scale =
-        gpu_add_private_rows(call, "scale", index, dtype, gpu_constant(count),
-                             n, bytes * n, false);
+    const gpu_operand *scale = gpu_add_private_rows(
+        call, "scale", index, dtype, gpu_constant(count), n, bytes * n, false);
     gpu_call_param(call, "group", gpu_constant(group));
     begin(&setup, "convert_scales", gpu_template_convert_scales, product->index,
           bound, scale);

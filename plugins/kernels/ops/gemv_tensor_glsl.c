@@ -16,7 +16,8 @@ static bool has_dot(const gpu_node *node)
     const uint32_t dtype = node->in[1].d.dtype;
     return node->target->int_dot && gpu_is_integers(dtype) &&
            (int64_t)clv_format_of(dtype)->group %
-                   (128 / gpu_packed_bits(dtype)) == 0 &&
+                   (128 / gpu_packed_bits(dtype)) ==
+               0 &&
            !gpu_is_disabled(node->target, "gemv_tensor_dot");
 }
 

@@ -12,8 +12,8 @@ int64_t gpu_tile_bytes(const clv_tensor_desc *w);
 int64_t gpu_tiles_row(const clv_tensor_desc *w);
 /* Whether two of them lie alike, so that one text serves both. */
 bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b);
-/* Whether x in halves is to be in the order of channels that tiles of sub-blocks
- * of 16 have. */
+/* Whether x in halves is to be in the order of channels that tiles of
+ * sub-blocks of 16 have. */
 bool gpu_is_permuted(const gpu_node *product);
 /* Defines what kernels need to know of the product's tiles. */
 void gpu_tile_defines(gpu_call *call, const gpu_node *node);

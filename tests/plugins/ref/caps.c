@@ -116,7 +116,7 @@ static bool prefer_layouts(const ref_settings *s, const clv_subgraph *g,
             snprintf(caps->reason, sizeof caps->reason, "not in that layout");
             return false;
         }
-        if (s->prefers)
+        if (s->prefers && clv_dtype_in(t->dtype, CLV_DTYPES_FLOAT))
             caps->layouts[i] = CLV_LAYOUT_WEIGHTS;
     }
     return true;
