@@ -57,12 +57,6 @@ static clv_status no_memory(void)
     return clv_error(CLV_ERR_NO_MEMORY, "no memory for the conversation");
 }
 
-/* A message on stderr that does not end the talk. */
-static void complain(void)
-{
-    tool_print_error(clv_last_error());
-}
-
 /* ------------------------------------------------------------------------ */
 /* Messages                                                                 */
 
@@ -381,7 +375,7 @@ static bool go_on(talk *t, clv_status *status)
             *status = done;
             return false;
         }
-        complain();
+        tool_print_error(clv_last_error());
     }
     return !t->ended && !(said && t->chat->options->single_turn);
 }

@@ -19,6 +19,7 @@ struct tool_input {
     History *history;
     HistEvent event;
     bool prompts, goes_on; /* the text goes on in the line to be read */
+    bool marks_pastes;     /* the terminal can be asked to */
     char *text;
     size_t size, capacity;
 };
@@ -88,7 +89,9 @@ clv_status tool_input_open(bool plain, tool_input **out)
     if (!input)
         return clv_error(CLV_ERR_NO_MEMORY, "no memory for the input");
     const bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    const char *kind = getenv("TERM");
     input->prompts = terminal;
+    input->marks_pastes = kind && strcmp(kind, "dumb");
     clv_status status = terminal && !plain ? open_editor(input) : CLV_OK;
     if (status) {
         tool_input_close(input);
@@ -150,11 +153,11 @@ static tool_input_end read_edited(tool_input *input)
 {
     static const char on[] = "\033[?2004h", off[] = "\033[?2004l";
     int n;
-    fputs(on, stderr);
+    fputs(input->marks_pastes ? on : "", stderr);
     fflush(stderr);
     errno = 0;
     const char *line = el_gets(input->line, &n);
-    fputs(off, stderr);
+    fputs(input->marks_pastes ? off : "", stderr);
     fflush(stderr);
     if (!line || n <= 0 || tool_interrupted())
         return ended(n);

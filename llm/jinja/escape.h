@@ -1,7 +1,7 @@
 /* Escapes in the texts of templates. */
 #pragma once
 
-#include <cleave/llm.h>
+#include "../base/array.h"
 
 /* One escape of Python's; *at is behind the backslash, then behind the escape.
  * *out moves behind what was written, no more than the escape is long. */

@@ -31,6 +31,37 @@ const llm_value *llm_scope_find(const llm_scope *scope, llm_str name)
     return found;
 }
 
+/* Jinja2 decides before it runs a template which scope a name belongs to. One
+ * that a scope assigns to is undefined in the blocks inside it that come
+ * before, unless the scope itself reads it first. Here they see the rendering's
+ * variable of that name, so such an assignment is refused. */
+clv_status llm_scope_assign(llm_jinja *j, llm_scope *scope, llm_str name,
+                            const llm_value *value)
+{
+    const llm_value *passed = llm_dict_get(&scope->passed, name);
+    bool known = !passed || passed->truth || llm_dict_get(&scope->names, name);
+    for (const llm_scope *s = scope->parent; s && !known; s = s->parent) {
+        passed = llm_dict_get(&s->passed, name);
+        known = passed && passed->truth;
+    }
+    if (!known)
+        return llm_jinja_unknown(j, "setting '%s' behind its use in a block",
+                                 llm_str_show(name).text);
+    return llm_scope_set(j, scope, name, value);
+}
+
+static clv_status note_passed(llm_jinja *j, llm_scope *scope, llm_str name)
+{
+    const llm_value key =
+        llm_value_text((llm_text){name.data, NULL, name.size});
+    for (llm_scope *s = scope; s && s != j->globals; s = s->parent) {
+        const llm_value direct = llm_value_bool(s == scope);
+        if (direct.truth || !llm_dict_get(&s->passed, name))
+            CLV_TRY(llm_dict_set(j, &s->passed, &key, &direct));
+    }
+    return CLV_OK;
+}
+
 /* ------------------------------------------------------------------------ */
 
 static clv_status eval_name(llm_jinja *j, llm_scope *scope,
@@ -38,6 +69,8 @@ static clv_status eval_name(llm_jinja *j, llm_scope *scope,
 {
     const llm_value *found = llm_scope_find(scope, node->name);
     *out = found ? *found : (llm_value){0};
+    if (found && found == llm_dict_get(&j->globals->names, node->name))
+        CLV_TRY(note_passed(j, scope, node->name));
     if (!found && llm_function_is_missing(node->name))
         return llm_jinja_unknown(j, "'%s'", llm_str_show(node->name).text);
     return CLV_OK;

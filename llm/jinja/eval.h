@@ -9,12 +9,18 @@
 struct llm_scope {
     llm_scope *parent; /* NULL: none */
     llm_dict names;
+    /* What was read here (true) or only in a scope inside (false), and is a
+     * variable of the rendering. */
+    llm_dict passed;
     bool kept; /* by a macro that was defined in it */
 };
 
 clv_status llm_scope_create(llm_jinja *j, llm_scope *parent, llm_scope **out);
 clv_status llm_scope_set(llm_jinja *j, llm_scope *scope, llm_str name,
                          const llm_value *value);
+/* The same for a name that the template assigns to. */
+clv_status llm_scope_assign(llm_jinja *j, llm_scope *scope, llm_str name,
+                            const llm_value *value);
 /* NULL: there is none. */
 const llm_value *llm_scope_find(const llm_scope *scope, llm_str name);
 

@@ -52,7 +52,7 @@ static clv_status assign(llm_jinja *j, llm_scope *scope, const llm_node *target,
         return unpack(j, scope, target, value);
     if (target->kind == LLM_N_FIELD)
         return assign_field(j, scope, target, value);
-    return llm_scope_set(j, scope, target->name, value);
+    return llm_scope_assign(j, scope, target->name, value);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -132,7 +132,7 @@ static clv_status renew(llm_jinja *j, llm_scope *parent, llm_scope **scope)
 {
     if (!*scope || (*scope)->kept)
         return llm_scope_create(j, parent, scope);
-    (*scope)->names.n = 0;
+    (*scope)->names.n = (*scope)->passed.n = 0;
     return CLV_OK;
 }
 
@@ -214,7 +214,7 @@ static clv_status exec_macro_definition(llm_jinja *j, llm_scope *scope,
 {
     llm_value macro;
     CLV_TRY(define(j, scope, node, &macro));
-    return llm_scope_set(j, scope, node->name, &macro);
+    return llm_scope_assign(j, scope, node->name, &macro);
 }
 
 /* What a parameter was given; NULL: nothing. */

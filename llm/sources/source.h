@@ -50,8 +50,8 @@ struct llm_source {
 clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out);
 /* To be called when the tensors have been read and before the results are used:
- * see clv_file_map_check(). Known damage goes before status, the outcome of what
- * has read them. */
+ * see clv_file_map_check(). Known damage goes before status, the outcome of
+ * what has read them. */
 clv_status llm_source_check(const llm_source *source, clv_status status);
 /* A source is freed when its owner and all who hold it have destroyed it. From
  * any thread. */

@@ -37,7 +37,7 @@ struct clv_tokenizer {
     llm_splitter splitter;
     llm_merge_model model;
     llm_front_space front_space;
-    bool collapse; /* the normalizer leaves one of several spaces */
+    bool collapse;         /* the normalizer leaves one of several spaces */
     int32_t bos, eos, pad; /* -1: none; unk is model.unknown */
     bool add_bos;
     char *templates[LLM_TEMPLATE_COUNT]; /* NULL: none */

@@ -264,24 +264,25 @@ static void test_glsl_halves(void **state)
 /* Products by cooperative matrices: words of no version of GLSL. */
 static void test_glsl_matrices(void **state)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0, CLV_DTYPE_I8,
-                                      CLV_DTYPE_I4};
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_F16,  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
+        CLV_DTYPE_Q2_K, CLV_DTYPE_Q6_K, CLV_DTYPE_I8,   CLV_DTYPE_I4};
     compiler c = {.target = base};
     (void)state;
     c.target.language = GPU_GLSL;
     c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
     c.target.coop_bytes = true;
     c.target.subgroup = 32;
-    for (uint32_t i = 0; i < 10; i++) {
+    for (uint32_t i = 0; i < 16; i++) {
         const uint32_t dtype = dtypes[i / 2];
+        const int64_t in = clv_format_of(dtype)->elements == 256 ? 256 : 96;
         graph g;
         graph_init(&g);
-        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, i % 2 ? 1 : 40, 96);
-        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 70, 96);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, i % 2 ? 1 : 40, in);
+        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 70, in);
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, i % 2 ? 1 : 40, 70);
         graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
-        if (i >= 6) {
+        if (clv_format_is(dtype, CLV_FORMAT_INTEGER)) {
             T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 70, 3);
             g.tensors[w].quant = CLV_QUANT_PER_GROUP;
             g.tensors[w].quant_group = 32;
@@ -290,7 +291,7 @@ static void test_glsl_matrices(void **state)
         compile(&c, &g);
     }
     assert_false(c.failed);
-    assert_true(c.kernels >= 10 + 5 + 5);
+    assert_true(c.kernels >= 16 + 8 + 8);
 }
 
 /* Attention by them, by its own words and in plain ones; with parts, too. */

@@ -272,5 +272,11 @@ def make(directory, kind, seed):
         arrays["ids%d" % case] = ("I32", [n], pack("i", ids))
         arrays["logits%d" % case] = (
             "F32", [n, config["vocab_size"]], pack("f", logits))
+        if case == 1:  # a text that grows past the original context
+            for _ in range(ORIGINAL - n + 2):
+                row = logits[-config["vocab_size"]:]
+                ids.append(row.index(max(row)))
+                logits = model.run(ids)[-1]
+            arrays["greedy"] = ("I32", [len(ids)], pack("i", ids))
     golden.write(os.path.join(directory, "golden.safetensors"), arrays)
     return config
