@@ -53,7 +53,7 @@ typedef struct series {
     int64_t unit; /* the values are multiplied by it */
 } series;
 
-#define MAX_SERIES 512
+#define MAX_SERIES 1024
 static series all_series[MAX_SERIES];
 static uint32_t n_series;
 
