@@ -50,14 +50,23 @@ double kit_decode(uint32_t dtype, const uint8_t *data, int64_t i)
 {
     const clv_format *f = clv_format_of(dtype);
     const uint8_t *p = data + i / f->elements * f->bytes;
-    float block[MAX_BLOCK];
     int32_t integer;
+    /* The latest block: elements of one are mostly asked for in turn. */
+    static _Thread_local struct {
+        uint32_t dtype;
+        uint8_t bytes[MAX_BLOCK];
+        float values[MAX_BLOCK];
+    } last;
     if (!f->decode) {
         memcpy(&integer, p, sizeof integer);
         return integer;
     }
-    f->decode(p, block, f->elements);
-    return block[i % f->elements];
+    if (last.dtype != dtype || memcmp(last.bytes, p, f->bytes)) {
+        f->decode(p, last.values, f->elements);
+        memcpy(last.bytes, p, f->bytes);
+        last.dtype = dtype;
+    }
+    return last.values[i % f->elements];
 }
 
 bool kit_encode(uint32_t dtype, uint8_t *data, int64_t i, double value)
