@@ -51,7 +51,7 @@ static double scale(double x)
 
 static double rounded(double x)
 {
-    return 0.5 * fmin(fmax(rint(x / 0.5), -127), 127);
+    return isnan(x) ? x : 0.5 * fmin(fmax(rint(x / 0.5), -127), 127);
 }
 
 static double softcap(double x)

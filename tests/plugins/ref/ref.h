@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include <cleave/plugin_format.h>
 #include <cleave/plugin_node.h>
 #include <cleave/plugin_submit.h>
 

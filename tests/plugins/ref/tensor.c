@@ -120,6 +120,25 @@ static double get_block(const ref_view *v, const uint8_t *row, int64_t column)
     return half_to_double(scale) * value;
 }
 
+/* By the table's function, which decodes a whole block: the latest one is kept,
+ * since columns are asked for in turn. */
+static double get_listed(const ref_view *v, const uint8_t *row, int64_t column)
+{
+    static _Thread_local struct {
+        uint32_t dtype;
+        uint8_t bytes[256];
+        float values[256];
+    } last;
+    const clv_format *f = clv_format_of(v->dtype);
+    const uint8_t *block = row + column / f->elements * v->strides[v->rank - 1];
+    if (last.dtype != v->dtype || memcmp(last.bytes, block, f->bytes)) {
+        f->decode(block, last.values, f->elements);
+        memcpy(last.bytes, block, f->bytes);
+        last.dtype = v->dtype;
+    }
+    return last.values[column % f->elements];
+}
+
 static double get_scaled(const ref_view *v, const uint8_t *row, int64_t i,
                          int64_t column)
 {
@@ -147,6 +166,8 @@ double ref_decode(const ref_view *v, int64_t row, int64_t column)
         return get_scaled(v, at, row, column);
     if (v->dtype == CLV_DTYPE_Q8_0 || v->dtype == CLV_DTYPE_Q4_0)
         return get_block(v, at, column);
+    if (clv_format_of(v->dtype)->format_class == CLV_FORMAT_BLOCK)
+        return get_listed(v, at, column);
     at += column * v->strides[v->rank - 1];
     if (v->dtype == CLV_DTYPE_F32) {
         float x;
