@@ -269,12 +269,6 @@ clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
     return CLV_OK;
 }
 
-static bool takes_access(const clv_mem_type *type, uint32_t access)
-{
-    return !(type->flags & CLV_MEM_IMPORTS_WRITABLE) ||
-           (access & CLV_ACCESS_WRITE);
-}
-
 clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
                                uint64_t align, bool may_copy, uint32_t *holding)
 {
@@ -289,7 +283,8 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
     }
     bool importable =
         core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type) &&
-        takes_access(&dev->mem_types[type], tensor->memory->access);
+        (tensor->memory->access & CLV_ACCESS_WRITE ||
+         !(dev->mem_types[type].flags & CLV_MEM_IMPORTS_WRITABLE));
     bool aligned = !((uintptr_t)tensor->memory->data & (align - 1));
     if (importable && aligned &&
         import_range(tensor->memory, dev->mem_types[type].import_align, &begin,
