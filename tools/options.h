@@ -30,7 +30,7 @@ typedef enum tool_option_type {
     TOOL_GROUP,    /* no option: a heading of --help for those behind it */
 } tool_option_type;
 
-#define TOOL_LIST_MAX 32
+#define TOOL_LIST_MAX 64
 
 typedef struct tool_strings {
     const char *items[TOOL_LIST_MAX];
