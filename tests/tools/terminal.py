@@ -30,7 +30,18 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def line(self, text):
+        self.wait_for_keys()
         self.write(text + "\r")
+
+    def wait_for_keys(self, seconds=30):
+        """Until the program reads keys by itself: what comes earlier is handled
+        by the terminal's own editing, which drops and changes some of it."""
+        end = time.monotonic() + seconds
+        while (self.process.poll() is None and
+               termios.tcgetattr(self.master)[3] & termios.ICANON):
+            if time.monotonic() > end:
+                raise AssertionError("no keys are read; %r" % self.seen)
+            time.sleep(0.002)
 
     def until(self, text, seconds=30):
         """What is printed up to text, and that."""
@@ -56,7 +67,9 @@ class Terminal:
     def end(self, seconds=30):
         """The rest, and the exit code."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self.master], [], [], left)[0]:
+                raise AssertionError("does not end: %r" % self.seen)
             try:
                 more = os.read(self.master, 65536)
             except OSError:
@@ -70,6 +83,11 @@ class Terminal:
 
     def interrupt(self):
         self.write("\x03")
+
+    def end_of_input(self):
+        """Ctrl-D."""
+        self.wait_for_keys()
+        self.write("\x04")
 
     def kill(self):
         if self.process.poll() is None:

@@ -45,7 +45,7 @@ class Chat(cli.Case):
                 for i in range(10):
                     evaluated, reused = self.turn(terminal, "say %d" % i)
                     self.assertGreater(evaluated, 0)
-                terminal.write("\x04")
+                terminal.end_of_input()
                 self.assertEqual(terminal.end()[1], 0)
 
     def test_a_turn_evaluates_what_is_new(self):
@@ -109,7 +109,7 @@ class Chat(cli.Case):
         self.turn(terminal, "\x1b[A!")  # the line before
         terminal.line("/save " + talk)
         terminal.until("> ")
-        terminal.write("\x04")
+        terminal.end_of_input()
         self.assertEqual(terminal.end()[1], 0)
         with open(talk) as f:
             said = [m["content"] for m in json.load(f) if m["role"] == "user"]
@@ -128,12 +128,13 @@ class Chat(cli.Case):
         terminal.until("|")
         terminal.interrupt()
         terminal.until("> ")
+        terminal.wait_for_keys()
         terminal.write("half a line\x03")
         terminal.until("> ")
         terminal.line("/help")
         terminal.until("/regen")
         terminal.until("> ")
-        terminal.write("\x04")
+        terminal.end_of_input()
         self.assertEqual(terminal.end()[1], 0)
 
     def test_wrong_commands_do_not_end_a_terminal(self):
@@ -145,7 +146,7 @@ class Chat(cli.Case):
             terminal.line(line)
             terminal.until(says)
         terminal.until("> ")
-        terminal.write("\x04")
+        terminal.end_of_input()
         self.assertEqual(terminal.end()[1], 0)
 
     def test_wrong_commands_end_a_script(self):
