@@ -9,6 +9,9 @@ import cli
 from terminal import Terminal
 
 TEMPLATES = cli.shared("templates")
+# libedit keeps the names of functions that are added to it.
+LEAKS = "print_suppressions=0:suppressions=" + os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "libedit.supp")
 FAST = ("-n", "6", "--temp", "0", "-c", "4096")
 
 
@@ -17,7 +20,8 @@ class Chat(cli.Case):
         terminal = Terminal(
             [cli.TOOL, "run", "-cnv", "--chat-template", template, *FAST, "-v",
              *args],
-            dict(self.environment({"SOURCE_DATE_EPOCH": "1721998800"}),
+            dict(self.environment({"SOURCE_DATE_EPOCH": "1721998800",
+                                   "LSAN_OPTIONS": LEAKS}),
                  TERM="xterm"))
         self.addCleanup(terminal.kill)
         return terminal

@@ -121,8 +121,8 @@ class Mistakes(cli.Case):
         self.usage("quantize", "only.gguf", says="give IN.gguf")
         self.usage("convert", says="cleave convert DIR")
         self.usage("bench", "-p", "0", "-n", "0", says="nothing to measure")
-        self.usage("run", "-p", "x", *["--set", "cpu.threads=1"] * 33,
-                   says="more than 32 times")
+        self.usage("run", "-p", "x", *["--set", "cpu.threads=1"] * 65,
+                   says="more than 64 times")
 
     def test_settings(self):
         self.bad("devices", "--set", "core.devics=cpu",
