@@ -216,3 +216,22 @@ clv_value llm_plain_model(llm_graph *g)
 {
     return llm_logits(g, llm_layers(g, llm_embed(g)));
 }
+
+clv_value llm_scaled_model(llm_graph *g)
+{
+    const float factor = sqrtf((float)g->hp->n_embd);
+    const clv_value x = clv_graph_scale(g->graph, llm_embed(g), factor);
+    return llm_logits(g, llm_layers(g, x));
+}
+
+const char *const llm_names_of_silu[] = {"silu", "swish", NULL};
+const char *const llm_names_of_gelu[] = {"gelu_pytorch_tanh", "gelu_new",
+                                         "gelu_fast", NULL};
+
+void llm_derive_late_window(llm_hparams *h)
+{
+    for (uint32_t i = 0; i < h->n_layers && i < h->window_first; i++)
+        h->layers[i] |= LLM_LAYER_FULL;
+    if (!h->window_used)
+        h->sliding_window = 0;
+}

@@ -29,3 +29,11 @@ clv_value llm_layers(llm_graph *g, clv_value x);
 clv_value llm_logits(llm_graph *g, clv_value x);
 /* llm_embed(), llm_layers() and llm_logits(). */
 clv_value llm_plain_model(llm_graph *g);
+/* The same with embeddings times the square root of their width. */
+clv_value llm_scaled_model(llm_graph *g);
+
+/* Names in config.json, for llm_arch.activations. */
+extern const char *const llm_names_of_silu[], *const llm_names_of_gelu[];
+/* A derivation for Qwen's settings of the window: layers from window_first on
+ * have it, if window_used says so. */
+void llm_derive_late_window(llm_hparams *h);

@@ -2,8 +2,6 @@
  * the weights of norms less 1. */
 #include "blocks.h"
 
-#include <math.h>
-
 /* In the order of GGUF files. */
 /* clang-format off */
 static const llm_tensor_row tensors[] = {
@@ -65,14 +63,6 @@ static const llm_published published[] = {
 static const char *const activations[] = {"gelu_pytorch_tanh", "gelu_new",
                                           "gelu_fast", "gelu", NULL};
 
-/* Embeddings are scaled to the width of the model. */
-static clv_value build(llm_graph *g)
-{
-    const float factor = sqrtf((float)g->hp->n_embd);
-    const clv_value x = clv_graph_scale(g->graph, llm_embed(g), factor);
-    return llm_logits(g, llm_layers(g, x));
-}
-
 const llm_arch llm_arch_gemma = {
     .name = "gemma",
     .tensors = tensors,
@@ -82,5 +72,5 @@ const llm_arch llm_arch_gemma = {
     .activation = CLV_ACT_GELU_TANH,
     .gguf_rope = CLV_ROPE_HALVES,
     .published = published,
-    .build = build,
+    .build = llm_scaled_model,
 };

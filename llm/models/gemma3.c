@@ -2,8 +2,6 @@
  * have a window and rotary frequencies of their own. */
 #include "blocks.h"
 
-#include <math.h>
-
 /* In the order of GGUF files. */
 /* clang-format off */
 static const llm_tensor_row tensors[] = {
@@ -90,9 +88,6 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"gelu_pytorch_tanh", "gelu_new",
-                                          "gelu_fast", NULL};
-
 /* Files without a scale: that of the published 27B model is by another rule. */
 static void derive(llm_hparams *h)
 {
@@ -101,20 +96,12 @@ static void derive(llm_hparams *h)
             (float)(h->n_layers == 62 ? h->n_embd / h->n_heads : h->head_dim);
 }
 
-/* Embeddings are scaled to the width of the model. */
-static clv_value build(llm_graph *g)
-{
-    const float factor = sqrtf((float)g->hp->n_embd);
-    const clv_value x = clv_graph_scale(g->graph, llm_embed(g), factor);
-    return llm_logits(g, llm_layers(g, x));
-}
-
 const llm_arch llm_arch_gemma3 = {
     .name = "gemma3",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_gelu,
     .activation = CLV_ACT_GELU_TANH,
     .gguf_rope = CLV_ROPE_HALVES,
     .activation_key = "hidden_activation",
@@ -123,5 +110,5 @@ const llm_arch llm_arch_gemma3 = {
                  .window_period = 6},
     .derive = derive,
     .published = published,
-    .build = build,
+    .build = llm_scaled_model,
 };

@@ -48,28 +48,23 @@ static const llm_class classes[] = {
 /* clang-format off */
 static const llm_published published[] = {
     {"internlm2-1.8b", false,
-     {24, 2048, 8192, 92544, 16, 8, 32768, 1e-5f, 1e6f, .rope_mode = CLV_ROPE_PAIRS}},
+     {24, 2048, 8192, 92544, 16, 8, 32768, 1e-5f, 1e6f,
+      .rope_mode = CLV_ROPE_PAIRS}},
     {"internlm2-7b", false,
-     {32, 4096, 14336, 92544, 32, 8, 32768, 1e-5f, 1e6f, .rope_mode = CLV_ROPE_PAIRS}},
+     {32, 4096, 14336, 92544, 32, 8, 32768, 1e-5f, 1e6f,
+      .rope_mode = CLV_ROPE_PAIRS}},
     {0},
 };
 /* clang-format on */
-
-static const char *const activations[] = {"silu", "swish", NULL};
-
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
 
 const llm_arch llm_arch_internlm2 = {
     .name = "internlm2",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_PAIRS,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

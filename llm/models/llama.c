@@ -96,22 +96,15 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_llama = {
     .name = "llama",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .defaults = {.experts_normalised = 1},
     .gguf_rope = CLV_ROPE_PAIRS,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

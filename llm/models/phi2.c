@@ -54,9 +54,6 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"gelu_new", "gelu_pytorch_tanh",
-                                          "gelu_fast", NULL};
-
 /* One norm, and one residual around both parts of a layer. */
 static clv_value build(llm_graph *g)
 {
@@ -79,7 +76,7 @@ const llm_arch llm_arch_phi2 = {
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_gelu,
     .activation = CLV_ACT_GELU_TANH,
     .gguf_rope = CLV_ROPE_HALVES,
     .layer_norm = true,

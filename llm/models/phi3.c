@@ -55,23 +55,16 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_phi3 = {
     .name = "phi3",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_HALVES,
     .long_rope = true,
     .partial_rope = true,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

@@ -69,19 +69,12 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_phimoe = {
     .name = "phimoe",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_HALVES,
     .layer_norm = true,
@@ -89,5 +82,5 @@ const llm_arch llm_arch_phimoe = {
     .short_rope = true,
     .defaults = {.router_jitter = 0.01f},
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

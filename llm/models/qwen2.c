@@ -66,33 +66,16 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
-/* config.json says by other keys whether its window is used, and from which
- * layer on. */
-static void derive(llm_hparams *h)
-{
-    for (uint32_t i = 0; i < h->n_layers && i < h->window_first; i++)
-        h->layers[i] |= LLM_LAYER_FULL;
-    if (!h->window_used)
-        h->sliding_window = 0;
-}
-
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_qwen2 = {
     .name = "qwen2",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_HALVES,
     .defaults = {.window_used = 1},
-    .derive = derive,
+    .derive = llm_derive_late_window,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

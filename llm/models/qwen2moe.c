@@ -97,8 +97,6 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
 /* Every second of the first layers has the window that config.json may ask for.
  */
 static void derive(llm_hparams *h)
@@ -110,21 +108,16 @@ static void derive(llm_hparams *h)
         h->sliding_window = 0;
 }
 
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_qwen2moe = {
     .name = "qwen2moe",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_HALVES,
     .defaults = {.window_used = 1, .window_first = UINT32_MAX},
     .derive = derive,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

@@ -79,8 +79,6 @@ static const llm_published published[] = {
 };
 /* clang-format on */
 
-static const char *const activations[] = {"silu", "swish", NULL};
-
 /* A window, where config.json says that it is used, is in all layers. */
 static void derive(llm_hparams *h)
 {
@@ -88,21 +86,16 @@ static void derive(llm_hparams *h)
         h->sliding_window = 0;
 }
 
-static clv_value build(llm_graph *g)
-{
-    return llm_plain_model(g);
-}
-
 const llm_arch llm_arch_qwen3moe = {
     .name = "qwen3moe",
     .tensors = tensors,
     .settings = settings,
     .classes = classes,
-    .activations = activations,
+    .activations = llm_names_of_silu,
     .activation = CLV_ACT_SILU,
     .gguf_rope = CLV_ROPE_HALVES,
     .defaults = {.experts_normalised = 1, .window_used = 1},
     .derive = derive,
     .published = published,
-    .build = build,
+    .build = llm_plain_model,
 };

@@ -36,7 +36,7 @@ typedef struct llm_recode_tensor {
     const float *row_divisors, *column_factors;
 } llm_recode_tensor;
 
-/* What became of a tensor. */
+/* How a tensor was written. */
 typedef struct llm_recode_result {
     double error,
         power;     /* sums of squares: of the differences, of the values */

@@ -32,13 +32,13 @@ static clv_status measure_set(planner_coverage *s, clv_device *const *devs,
                             .slowdown = calloc(n, sizeof *c.slowdown)};
     clv_status status = c.alone && c.slowdown ? planner_coverage_open(s)
                                               : core_no_memory("for a profile");
-    const uint64_t begun = clv_now_ns();
+    const uint64_t start = clv_now_ns();
     if (!status)
         status = profile->source->contention(s->meter, devs, n, &c);
     clv_log(profile->ctx, CLV_LOG_DEBUG,
             "measured %u devices together in "
             "%.0f ms",
-            n, (double)(clv_now_ns() - begun) * 1e-6);
+            n, (double)(clv_now_ns() - start) * 1e-6);
     for (uint32_t i = 0; i < n && !status; i++)
         if (!(c.slowdown[i] >= 1))
             c.slowdown[i] = 1;

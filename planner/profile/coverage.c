@@ -329,7 +329,7 @@ static clv_status measure_missing(turn *t, bool *complete)
     clv_status status = planner_coverage_open(t->coverage), measured;
     if (status)
         return status;
-    const uint64_t begun = clv_now_ns();
+    const uint64_t start = clv_now_ns();
     const double others =
         planner_others_of(t->coverage->profile, t->device->dev);
     measured = end_turn(t, measure_overheads(t));
@@ -339,10 +339,10 @@ static clv_status measure_missing(turn *t, bool *complete)
     clv_log(t->coverage->profile->ctx, CLV_LOG_DEBUG,
             "measured '%s': overheads "
             "in %.0f ms, %u of %u works in %.0f ms",
-            t->device->dev->id, (double)(between - begun) * 1e-6, t->n_samples,
+            t->device->dev->id, (double)(between - start) * 1e-6, t->n_samples,
             t->list.n, (double)(clv_now_ns() - between) * 1e-6);
     planner_mark_disturbed(t->coverage->profile, t->device->dev, t->samples,
-                           t->n_samples, others, begun);
+                           t->n_samples, others, start);
     t->device->retaken = true;
     *complete = !measured && !t->each;
     status = take_over(t, *complete);

@@ -120,11 +120,11 @@ static clv_status time_alone(const planner_meter *meter, party *p)
     double *values = calloc(n, sizeof *values);
     if (!values)
         return core_no_memory("to measure devices");
-    const uint64_t begun = clv_now_ns();
+    const uint64_t start = clv_now_ns();
     clv_status status = run(p, 1);
     uint32_t done = 0;
     while (done < n && !status &&
-           (done < FEW || clv_now_ns() - begun < LONG_NS)) {
+           (done < FEW || clv_now_ns() - start < LONG_NS)) {
         status = run(p, 1);
         values[done++] = length(p);
     }
@@ -227,11 +227,11 @@ static clv_status measure(planner_meter *meter, party *parties, uint32_t n,
     for (uint32_t i = 0; i < n && !status; i++)
         status = time_alone(meter, &parties[i]);
     *done = 0;
-    const uint64_t begun = clv_now_ns();
+    const uint64_t start = clv_now_ns();
     for (uint32_t r = 0; r < repetitions && !status; r++) {
         if ((r && r % meter->params.repetitions == 0 &&
              all_steady(values, compute ? n : 1, repetitions, r)) ||
-            (r >= FEW && clv_now_ns() - begun > LONG_NS))
+            (r >= FEW && clv_now_ns() - start > LONG_NS))
             break;
         *done = r + 1;
         status = run(parties, n);

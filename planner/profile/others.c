@@ -46,9 +46,9 @@ double planner_others_of(const planner_profile *profile, const clv_device *dev)
 
 void planner_mark_disturbed(const planner_profile *profile,
                             const clv_device *dev, planner_sample *samples,
-                            uint32_t n, double others, uint64_t begun)
+                            uint32_t n, double others, uint64_t start)
 {
-    const double wall = (double)(clv_now_ns() - begun);
+    const double wall = (double)(clv_now_ns() - start);
     const double busy = planner_others_of(profile, dev) - others;
     if (wall < TELLING_NS || busy < DISTURBING * wall)
         return;

@@ -148,11 +148,11 @@ clv_status planner_profile_add_set(planner_profile *profile,
 
 /* As the source has it; 0 for devices that do not follow the host's clock. */
 double planner_others_of(const planner_profile *profile, const clv_device *dev);
-/* Marks the samples if others were at work so much of the time since begun,
+/* Marks the samples if others were at work so much of the time since start,
  * when they had been so for `others` ns, that they count as noisy. */
 void planner_mark_disturbed(const planner_profile *profile,
                             const clv_device *dev, planner_sample *samples,
-                            uint32_t n, double others, uint64_t begun);
+                            uint32_t n, double others, uint64_t start);
 
 /* ------------------------------------------------------------------------ */
 /* features.c: what decides the time of a work of some kind                 */

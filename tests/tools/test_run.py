@@ -94,12 +94,12 @@ class Text(cli.Case):
         self.bad(*args, "-jf", self.path("absent"), says="absent")
 
     def test_logit_bias(self):
-        args = ("run", "-m", cli.NANO, "-q", "-p", "x", "-n", 3)
+        args = greedy("-q", "-p", "x", "-n", 3)
         ids = self.cleave("tokenize", "-m", cli.NANO, "-p", "x").text.split()
-        text = self.good(*args, "-l", "%s+1000" % ids[-1]).text
-        self.assertEqual(text, "xxx")
-        self.assertNotIn("x", self.good(*args, "-l", "%s+1000" % ids[-1], "-l",
-                                        "%s-inf" % ids[-1]).text)
+        more, never = "%s+1000" % ids[-1], "%s-inf" % ids[-1]
+        self.assertEqual(self.good(*args, "-l", more).text, "xxx")
+        self.assertNotEqual(
+            self.good(*args, "-l", more, "-l", never).text, "xxx")
         for bad in "5", "5*3", "x+1", "5+inf", "5+nan", "-1+2", "5+1x":
             self.bad(*args, "--logit-bias=" + bad, says=["--logit-bias", bad])
         self.bad(*args, "-l", "99999999+1", says=["99999999", "vocabulary"])

@@ -144,7 +144,7 @@ class Shrinking(cli.Case):
     """Files that another process cuts short while they are in use."""
 
     def cut(self, size, *words):
-        """Cuts the file of a run that has begun to write its text."""
+        """Cuts the file of a run that has started to write its text."""
         path = os.path.join(self.dir, "model.gguf")
         shutil.copyfile(MODEL, path)
         env = dict(os.environ, CLEAVE_CORE_CACHE_DIR=self.dir)
