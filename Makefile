@@ -1,5 +1,6 @@
 # make run    set up, build, and generate text with the bundled model
-# make test   set up, build, and run all tests
+# make test   set up, build, and run the tests
+# make test LONG=1    and those that repeat other paths through the same code
 # make help   the rest
 
 BUILD ?= build
@@ -23,7 +24,7 @@ run: build
 	@$(CLEAVE) run -n 96 --temp 0 --display-prompt -p 'def fibonacci(n):'
 
 test: build
-	@scripts/test.sh $(BUILD)
+	@scripts/test.sh $(BUILD) $(if $(LONG),,--no-suite long)
 
 # make check-sanitizers   the suite under ASan + UBSan, the libraries' under TSan
 # make check-sanitizers LONG=1    what is long, too
