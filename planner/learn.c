@@ -8,6 +8,7 @@
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
 #include "planner.h"
+#include "prepare.h"
 #include "profile/history.h"
 
 #include <inttypes.h>
@@ -441,6 +442,8 @@ clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
         return CLV_OK;
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
+    if (exec->run == 1)
+        CLV_TRY(planner_prepare_learn(exec, profile));
     const planner_past run = describe(plan, latest->symbols);
     if (latest->part_ns)
         return learn_observed(exec, profile, &run, out);

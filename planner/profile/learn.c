@@ -39,6 +39,27 @@ clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
     return status;
 }
 
+clv_status planner_profile_learn_programs(planner_profile *profile,
+                                          clv_device *dev,
+                                          const planner_program_time *times,
+                                          uint32_t n)
+{
+    const planner_profile_params params = {.cached = true};
+    planner_coverage s = {.profile = profile, .params = &params};
+    planner_profile_device *device = NULL;
+    bool changed = false;
+    pthread_mutex_lock(&profile->measuring);
+    clv_status status = planner_coverage_device(&s, dev, &device);
+    pthread_rwlock_wrlock(&profile->lock);
+    if (!status)
+        status = planner_programs_note(&device->programs, times, n, &changed);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!status && changed)
+        planner_profile_save(profile, device);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}
+
 planner_history *planner_profile_history(planner_profile *profile)
 {
     return &profile->history;

@@ -10,7 +10,10 @@
 #pragma once
 
 #include "../../core/device/device.h"
+#include "programs.h"
 #include "workload.h"
+
+#define PLANNER_METER_PROGRAMS 32
 
 typedef struct planner_meter planner_meter; /* pool and settings */
 
@@ -28,6 +31,11 @@ clv_status planner_meter_create(clv_context *ctx,
                                 const planner_meter_params *params,
                                 planner_meter **out);
 void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
+
+/* What compiling the first programs took that were measured with since the last
+ * call; valid until more is measured. */
+const planner_program_time *planner_measured_programs(planner_meter *meter,
+                                                      uint32_t *n);
 
 /* Work that is always the same, on a simulated device whose times are random.
  */

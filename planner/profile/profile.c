@@ -166,6 +166,17 @@ planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
                : &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
 }
 
+double planner_profile_program_ns(const planner_profile *profile,
+                                  const clv_device *dev,
+                                  const planner_program *program, bool again)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    const double ns = d ? planner_programs_ns(&d->programs, program, again) : 0;
+    unlock(p);
+    return ns;
+}
+
 double planner_profile_noise(const planner_profile *profile,
                              const clv_device *dev)
 {

@@ -184,7 +184,8 @@ static void fill_class(planner_tables *t, planner_class *class)
                                     .device = piece->device,
                                     .partial = piece->partial,
                                     .joins = piece->joins};
-            parts->energy_ns += piece->energy_nj * p->energy_ns;
+            parts->energy_ns +=
+                piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
                 part->boxes[k] = box_index(t, class, k, &piece->needs[k]);
         }
