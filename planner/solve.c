@@ -27,6 +27,7 @@
 
 /* Preparation that takes less of a run does not change what is searched for. */
 #define PREPARATION 0.01
+#define PREPARED 4 /* searches where it does */
 
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
@@ -298,15 +299,23 @@ static clv_status consider_energy(solver *v)
     return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
-/* Where compiling counts, plans of fewer programs may be better. */
+/* Where compiling counts, plans of fewer programs may be better. What programs
+ * take is spread as it is in the best plan so far, so a better one is asked
+ * again. */
 static clv_status consider_preparation(solver *v)
 {
-    if (!v->best || planner_prepare_share(v->best) <=
-                        PREPARATION * core_plan_expected_ns(v->best))
-        return CLV_OK;
-    planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
-    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    double before = INFINITY;
+    for (uint32_t i = 0; i < PREPARED; i++) {
+        if (!v->best || planner_effort(v->best, 0) >= before ||
+            planner_prepare_share(v->best) <=
+                PREPARATION * core_plan_expected_ns(v->best))
+            return CLV_OK;
+        before = planner_effort(v->best, 0);
+        planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
+        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+    }
+    return CLV_OK;
 }
 
 /* The first nodes whole on one device, as many as its memory holds, and the

@@ -335,7 +335,7 @@ static clv_status note_programs(turn *t)
         source->programs(t->coverage->meter, &n);
     pthread_rwlock_wrlock(lock);
     clv_status status =
-        planner_programs_note(&t->device->programs, times, n, &changed);
+        planner_programs_note(&t->device->programs, times, n, false, &changed);
     pthread_rwlock_unlock(lock);
     return status;
 }

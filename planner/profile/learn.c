@@ -52,7 +52,8 @@ clv_status planner_profile_learn_programs(planner_profile *profile,
     clv_status status = planner_coverage_device(&s, dev, &device);
     pthread_rwlock_wrlock(&profile->lock);
     if (!status)
-        status = planner_programs_note(&device->programs, times, n, &changed);
+        status = planner_programs_note(&device->programs, times, n,
+                                       planner_programs_load(dev), &changed);
     pthread_rwlock_unlock(&profile->lock);
     if (!status && changed)
         planner_profile_save(profile, device);

@@ -170,9 +170,11 @@ double planner_profile_program_ns(const planner_profile *profile,
                                   const clv_device *dev,
                                   const planner_program *program, bool again)
 {
+    const bool loads = planner_programs_load(dev);
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
-    const double ns = d ? planner_programs_ns(&d->programs, program, again) : 0;
+    const double ns =
+        d ? planner_programs_ns(&d->programs, program, again, loads) : 0;
     unlock(p);
     return ns;
 }

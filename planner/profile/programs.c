@@ -59,6 +59,11 @@ planner_program planner_program_of(const clv_subgraph *graph)
 /* ------------------------------------------------------------------------ */
 /* Records                                                                  */
 
+bool planner_programs_load(const clv_device *dev)
+{
+    return clv_config_get_int(dev->ctx->config, "core.program_cache") > 0;
+}
+
 void planner_programs_finish(planner_programs *programs)
 {
     free(programs->items);
@@ -89,24 +94,26 @@ clv_status planner_programs_add(planner_programs *programs,
 }
 
 /* A device may have it ready that made it before, even if the cache has not. */
-static bool note(planner_program_record *r, const planner_program_time *time)
+static bool note(planner_program_record *r, const planner_program_time *time,
+                 bool loads)
 {
     const bool again = r->met || time->was_cached;
-    const bool changed = r->is_cached != time->is_cached ||
-                         !((again ? r->again_ns : r->first_ns) > 0);
+    const bool is_cached = loads ? time->is_cached : r->is_cached;
+    const bool changed =
+        r->is_cached != is_cached || !((again ? r->again_ns : r->first_ns) > 0);
     if (!again)
         r->first_ns = fmax(time->ns, 1);
     else
         r->again_ns = fmax(
             r->again_ns > 0 ? (3 * r->again_ns + time->ns) / 4 : time->ns, 1);
     r->met = true;
-    r->is_cached = time->is_cached;
+    r->is_cached = is_cached;
     return changed;
 }
 
 clv_status planner_programs_note(planner_programs *programs,
                                  const planner_program_time *times, uint32_t n,
-                                 bool *changed)
+                                 bool loads, bool *changed)
 {
     *changed = false;
     for (uint32_t i = 0; i < n; i++) {
@@ -116,7 +123,7 @@ clv_status planner_programs_note(planner_programs *programs,
             CLV_TRY(planner_programs_add(programs, &fresh));
             r = &programs->items[programs->n - 1];
         }
-        *changed |= note(r, &times[i]);
+        *changed |= note(r, &times[i], loads);
     }
     return *changed ? planner_programs_fit(programs) : CLV_OK;
 }
@@ -157,10 +164,11 @@ clv_status planner_programs_fit(planner_programs *programs)
 }
 
 double planner_programs_ns(const planner_programs *programs,
-                           const planner_program *program, bool again)
+                           const planner_program *program, bool again,
+                           bool loads)
 {
     const planner_program_record *r = find(programs, program->hash);
-    again = again || (r && (r->met || r->is_cached));
+    again = again || (r && (r->met || (r->is_cached && loads)));
     if (r && (again ? r->again_ns : r->first_ns) > 0)
         return again ? r->again_ns : r->first_ns;
     if (!(again ? programs->has_again : programs->has_first))

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "../../core/device/device.h"
 #include "fit.h"
 
 typedef struct planner_program {
@@ -49,11 +50,14 @@ typedef struct planner_programs {
     bool has_first, has_again;
 } planner_programs;
 
+/* Whether programs come from the cache that are there. */
+bool planner_programs_load(const clv_device *dev);
 void planner_programs_finish(planner_programs *programs);
-/* *changed: whether another process should know. CLV_ERR_NO_MEMORY. */
+/* loads: programs come from the cache that are there. *changed: whether another
+ * process should know. CLV_ERR_NO_MEMORY. */
 clv_status planner_programs_note(planner_programs *programs,
                                  const planner_program_time *times, uint32_t n,
-                                 bool *changed);
+                                 bool loads, bool *changed);
 /* Adds a record as it was kept. */
 clv_status planner_programs_add(planner_programs *programs,
                                 const planner_program_record *record);
@@ -61,4 +65,5 @@ clv_status planner_programs_add(planner_programs *programs,
 clv_status planner_programs_fit(planner_programs *programs);
 /* again: there is one in the plan already. 0 where nothing is known. */
 double planner_programs_ns(const planner_programs *programs,
-                           const planner_program *program, bool again);
+                           const planner_program *program, bool again,
+                           bool loads);
