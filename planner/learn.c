@@ -7,6 +7,7 @@
 #include "../core/config/config.h"
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
+#include "overheads.h"
 #include "planner.h"
 #include "prepare.h"
 #include "profile/history.h"
@@ -369,6 +370,21 @@ static bool may_move(const clv_plan *plan)
     return true;
 }
 
+/* *changed: as learn_costs(), of the run, if that is more. */
+static clv_status learn_overheads(const clv_exec *exec,
+                                  planner_profile *profile, double *changed)
+{
+    const int64_t *symbols = exec->latest.symbols;
+    double before, after;
+    bool any;
+    if (!forecast_ns(exec->plan, profile, symbols, &before))
+        return CLV_OK;
+    CLV_TRY(planner_overheads_learn(exec, profile, &any));
+    if (any && forecast_ns(exec->plan, profile, symbols, &after))
+        *changed = fmax(*changed, fabs(after / before - 1));
+    return CLV_OK;
+}
+
 static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
                                  const planner_past *run, clv_learned *out)
 {
@@ -381,6 +397,7 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     keep_best(plan, history, run);
     CLV_TRY(
         learn_costs(exec, profile, fmin(plain / exec->latest.ns, 1), &changed));
+    CLV_TRY(learn_overheads(exec, profile, &changed));
     if (plan->n_devices > 1 && changed > CHANGED && may_move(plan) &&
         planner_history_plans(history, plan->problem) < MOST_PLANS)
         *out = CLV_LEARNED_COSTS;

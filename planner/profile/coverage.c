@@ -243,11 +243,16 @@ static clv_status measure_works(turn *t)
     return status;
 }
 
+static bool has_overheads(const planner_profile_device *device)
+{
+    return device->overheads && !(device->overheads->learned & PLANNER_ASSUMED);
+}
+
 static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
     planner_profile *profile = t->coverage->profile;
-    if (t->device->overheads ||
+    if (has_overheads(t->device) ||
         planner_coverage_is_quick(t->coverage, t->device->dev))
         return CLV_OK;
     clv_status status = profile->source->overheads(t->coverage->meter,
@@ -381,7 +386,7 @@ static clv_status measure_device(planner_coverage *s,
     turn t = {.coverage = s, .device = device};
     bool complete = true;
     clv_status status = find_missing(&t, list);
-    if (!status && (t.list.n || (!device->overheads &&
+    if (!status && (t.list.n || (!has_overheads(device) &&
                                  !planner_coverage_is_quick(s, device->dev))))
         status = measure_missing(&t, &complete);
     if (!status && complete && !planner_coverage_is_quick(s, device->dev))

@@ -23,9 +23,11 @@
 
 static void add_overheads(core_text *text, const planner_overheads *o)
 {
-    core_text_add(text, ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g]",
+    core_text_add(text,
+                  ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g],"
+                  "\n\"learned\":[%u]",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
-                  o->wait_block, o->copy, o->copy_byte);
+                  o->wait_block, o->copy, o->copy_byte, o->learned);
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
@@ -323,14 +325,20 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
     return status;
 }
 
-static clv_status read_overheads(planner_profile_device *dev, const cJSON *list)
+static clv_status read_overheads(planner_profile_device *dev, const cJSON *list,
+                                 const cJSON *learned)
 {
-    double x[7];
+    double x[7], bits = 0;
     if (!list)
         return CLV_OK;
     if (!read_numbers(list, x, 7, MAX_NUMBER))
         return damaged("overheads");
-    const planner_overheads o = {x[0], x[1], x[2], x[3], x[4], x[5], x[6]};
+    if (learned && (!read_numbers(learned, &bits, 1,
+                                  PLANNER_LEARNED_ALL | PLANNER_ASSUMED) ||
+                    !is_whole(&bits, 1)))
+        return damaged("learned");
+    const planner_overheads o = {x[0], x[1], x[2], x[3],
+                                 x[4], x[5], x[6], (uint32_t)bits};
     return planner_profile_set_overheads(dev, &o);
 }
 
@@ -398,7 +406,8 @@ clv_status planner_profile_parse(planner_profile_device *dev, const char *text,
     status = read_kinds(&read, cJSON_GetObjectItemCaseSensitive(json, "kinds"));
     if (!status)
         status = read_overheads(
-            dev, cJSON_GetObjectItemCaseSensitive(json, "overheads"));
+            dev, cJSON_GetObjectItemCaseSensitive(json, "overheads"),
+            cJSON_GetObjectItemCaseSensitive(json, "learned"));
     if (!status)
         status = read_standard(
             &read, cJSON_GetObjectItemCaseSensitive(json, "standard"));

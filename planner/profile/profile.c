@@ -144,14 +144,16 @@ static const planner_overheads usual_overheads[] = {
      .wait_poll = 30000,
      .wait_block = 60000,
      .copy = 20000,
-     .copy_byte = 0.1},
+     .copy_byte = 0.1,
+     .learned = PLANNER_ASSUMED},
     {.submit = 1000,
      .submit_idle = 5000,
      .dispatch = 1000,
      .wait_poll = 1000,
      .wait_block = 20000,
      .copy = 1000,
-     .copy_byte = 0.1},
+     .copy_byte = 0.1,
+     .learned = PLANNER_ASSUMED},
 };
 
 const planner_overheads *

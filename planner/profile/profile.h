@@ -66,6 +66,10 @@ clv_status planner_profile_refine(planner_profile *profile,
  * their kinds again. The cache is written. */
 clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
                                  const planner_sample *samples, uint32_t n);
+/* Takes over overheads that runs have corrected. */
+clv_status planner_profile_learn_overheads(planner_profile *profile,
+                                           clv_device *dev,
+                                           const planner_overheads *overheads);
 /* What making programs took, in this order. */
 clv_status planner_profile_learn_programs(planner_profile *profile,
                                           clv_device *dev,

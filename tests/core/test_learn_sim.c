@@ -1,11 +1,15 @@
 /*
- * What making programs ready takes, on simulated chips, whose compilers take
- * virtual time: predicted beside measured, and weighed against what runs take.
+ * What is learned on simulated chips, which are exact: what making programs
+ * ready takes, which is weighed against what runs take; and what submits,
+ * dispatches, waits and copies take.
  */
 #include "layers.h"
 #include "tmpdir.h"
 
+#include "../../core/exec/exec.h"
 #include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
+#include "../../planner/profile/store.h"
 
 #include <math.h>
 
@@ -71,16 +75,10 @@ static clv_plan *plan_of(world *w)
     return plan;
 }
 
-/* Compiles and runs once. What compiling took, ns. */
-static double prepare(world *w, clv_plan *plan)
+static clv_exec *exec_of(world *w, clv_plan *plan)
 {
-    const uint64_t before = clv_context_programs(w->ctx).virtual_ns;
     clv_exec *exec;
-    clv_learned learned;
-    const int64_t rows = shape.tokens;
     assert_ok(clv_exec_create(plan, &exec));
-    const double ns =
-        (double)(clv_context_programs(w->ctx).virtual_ns - before);
     for (clv_value v = 0; v < w->l.graph->n_tensors; v++) {
         const clv_tensor_desc *desc = &w->l.graph->tensors[v];
         if (desc->usage != CLV_USAGE_STATE || w->l.graph->values[v].base != v)
@@ -91,8 +89,28 @@ static double prepare(world *w, clv_plan *plan)
                                     state));
         assert_ok(clv_exec_bind(exec, v, *state));
     }
+    return exec;
+}
+
+/* Of a run, ns. */
+static double run(clv_exec *exec)
+{
+    clv_learned learned;
+    const int64_t rows = 300;
     assert_ok(clv_exec_run(exec, &rows, 1));
+    const double ns = exec->latest.ns;
     assert_ok(clv_exec_learn(exec, &learned));
+    return ns;
+}
+
+/* Compiles and runs once. What compiling took, ns. */
+static double prepare(world *w, clv_plan *plan)
+{
+    const uint64_t before = clv_context_programs(w->ctx).virtual_ns;
+    clv_exec *exec = exec_of(w, plan);
+    const double ns =
+        (double)(clv_context_programs(w->ctx).virtual_ns - before);
+    run(exec);
     clv_exec_destroy(exec);
     return ns;
 }
@@ -184,6 +202,131 @@ static void test_runs(void **state)
     assert_true(run_ns[1] < run_ns[0]);
 }
 
+/* ------------------------------------------------------------------------ */
+
+/* What a run takes by the forecast, not corrected by what runs took. */
+static double forecast(const clv_plan *plan)
+{
+    const int64_t rows = 300;
+    core_forecast *f;
+    assert_ok(planner_predict(plan, &rows, &f));
+    const double ns = f->makespan_ns;
+    core_forecast_free(f);
+    return ns;
+}
+
+/* Each op on the other device than the one before it. */
+static clv_plan *alternating(world *w)
+{
+    const uint32_t n = w->l.graph->n_nodes;
+    core_piece *pieces = calloc(n, sizeof *pieces);
+    clv_plan *plan;
+    assert_non_null(pieces);
+    for (uint32_t i = 0; i < n; i++)
+        pieces[i] = (core_piece){
+            .node = i,
+            .device = !(w->l.graph->nodes[i].op == CLV_OP_MATMUL && i % 3)};
+    assert_ok(planner_from_pieces(w->ctx, w->l.graph, NULL, pieces, n, &plan));
+    free(pieces);
+    return plan;
+}
+
+/* The devices' overheads as if they took so many times as long. */
+static void spoil(world *w, double factor)
+{
+    planner_profile *profile;
+    assert_ok(planner_profile_of(w->ctx, &profile));
+    for (uint32_t d = 0; d < 2; d++) {
+        clv_device *dev = clv_context_device(w->ctx, d);
+        planner_overheads o = *planner_profile_overheads(profile, dev);
+        o.submit *= factor;
+        o.submit_idle *= factor;
+        o.dispatch *= factor;
+        o.wait_poll *= factor;
+        o.copy *= factor;
+        o.copy_byte *= factor;
+        assert_ok(planner_profile_learn_overheads(profile, dev, &o));
+    }
+}
+
+static uint32_t learned(world *w)
+{
+    uint32_t bits = 0;
+    planner_profile *profile;
+    assert_ok(planner_profile_of(w->ctx, &profile));
+    for (uint32_t d = 0; d < 2; d++)
+        bits |=
+            planner_profile_overheads(profile, clv_context_device(w->ctx, d))
+                ->learned;
+    return bits;
+}
+
+/* Overheads that were measured wrongly are right after some runs: for a plan
+ * that never ran, too, and in the next process. */
+static void try_overheads(const char *settings, double factor, uint32_t wanted)
+{
+    layers_shape s = shape;
+    char *text;
+    world w;
+    s.tokens = 1;
+    open_world(&w, settings, &s);
+    clv_plan *plan = plan_of(&w);
+    clv_plan_destroy(plan);
+    assert_int_equal(learned(&w), 0);
+    spoil(&w, factor);
+    plan = alternating(&w);
+    const double wrong_ns = forecast(plan);
+    clv_exec *exec = exec_of(&w, plan);
+    double ns = 0;
+    for (int i = 0; i < 5; i++)
+        ns = run(exec);
+    clv_exec_destroy(exec);
+    assert_true(fabs(wrong_ns / ns - 1) > 0.1);
+    assert_about(forecast(plan), ns, 0.03);
+    clv_plan_destroy(plan);
+    assert_int_equal(learned(&w) & wanted, wanted);
+    close_world(&w);
+
+    open_world(&w, settings, &s);
+    plan = plan_of(&w);
+    assert_int_equal(learned(&w) & wanted, wanted);
+    assert_ok(clv_profile_print(w.ctx, NULL, 0, "md", &text));
+    assert_non_null(strstr(text, "corrected by runs: "));
+    clv_string_free(text);
+    const double other_ns = forecast(plan);
+    exec = exec_of(&w, plan);
+    run(exec);
+    assert_about(other_ns, run(exec), 0.03);
+    clv_exec_destroy(exec);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+#define HOST                                                                   \
+    (PLANNER_LEARNED_SUBMIT_IDLE | PLANNER_LEARNED_DISPATCH |                  \
+     PLANNER_LEARNED_WAIT_POLL)
+
+static void test_too_long(void **state)
+{
+    (void)state;
+    try_overheads("", 4, HOST);
+}
+
+static void test_too_short(void **state)
+{
+    (void)state;
+    try_overheads("", 0.1, HOST);
+}
+
+/* A device with memory of its own copies what others need. */
+static void test_copies(void **state)
+{
+    (void)state;
+    try_overheads("npu_sim:adreno.memory=4096 npu_sim:adreno.link=10 "
+                  "npu_sim:adreno.copy_us=40",
+                  4, HOST | PLANNER_LEARNED_COPY);
+}
+
 static int with_dir(void **state)
 {
     (void)state;
@@ -203,9 +346,8 @@ static int without_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_predicted),
-        TEST(test_distinct),
-        TEST(test_runs),
+        TEST(test_predicted), TEST(test_distinct),  TEST(test_runs),
+        TEST(test_too_long),  TEST(test_too_short), TEST(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
