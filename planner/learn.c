@@ -372,14 +372,15 @@ static bool may_move(const clv_plan *plan)
 
 /* *changed: as learn_costs(), of the run, if that is more. */
 static clv_status learn_overheads(const clv_exec *exec,
-                                  planner_profile *profile, double *changed)
+                                  planner_profile *profile, double scale,
+                                  double *changed)
 {
     const int64_t *symbols = exec->latest.symbols;
     double before, after;
     bool any;
     if (!forecast_ns(exec->plan, profile, symbols, &before))
         return CLV_OK;
-    CLV_TRY(planner_overheads_learn(exec, profile, &any));
+    CLV_TRY(planner_overheads_learn(exec, profile, scale, &any));
     if (any && forecast_ns(exec->plan, profile, symbols, &after))
         *changed = fmax(*changed, fabs(after / before - 1));
     return CLV_OK;
@@ -395,9 +396,9 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     if (!(plain > 0))
         plain = exec->latest.ns;
     keep_best(plan, history, run);
-    CLV_TRY(
-        learn_costs(exec, profile, fmin(plain / exec->latest.ns, 1), &changed));
-    CLV_TRY(learn_overheads(exec, profile, &changed));
+    const double scale = fmin(plain / exec->latest.ns, 1);
+    CLV_TRY(learn_costs(exec, profile, scale, &changed));
+    CLV_TRY(learn_overheads(exec, profile, scale, &changed));
     if (plan->n_devices > 1 && changed > CHANGED && may_move(plan) &&
         planner_history_plans(history, plan->problem) < MOST_PLANS)
         *out = CLV_LEARNED_COSTS;

@@ -29,6 +29,7 @@ typedef struct observer {
     const clv_exec *exec;
     uint32_t device;
     bool is_virtual, exact;
+    double scale; /* of times while devices record */
     series seen[N_SERIES];
     planner_overheads known, now;
     uint32_t changed; /* bits, as planner_overheads.learned */
@@ -38,7 +39,7 @@ static void see(observer *o, uint32_t which, double ns)
 {
     series *s = &o->seen[which];
     if (ns >= 0)
-        s->values[s->n++] = ns;
+        s->values[s->n++] = ns * o->scale;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -174,8 +175,9 @@ static clv_status learn_copies(observer *o)
             continue;
         least = fmin(least, x);
         most = fmax(most, x);
-        samples[ratios.n] = (planner_fit_sample){.x = {x}, .ns = c->ns};
-        ratios.values[ratios.n++] = c->ns / ns;
+        samples[ratios.n] =
+            (planner_fit_sample){.x = {x}, .ns = c->ns * o->scale};
+        ratios.values[ratios.n++] = c->ns * o->scale / ns;
     }
     const uint32_t n = ratios.n;
     bool off = false;
@@ -219,7 +221,8 @@ static clv_status learn_device(observer *o, planner_profile *profile)
 }
 
 clv_status planner_overheads_learn(const clv_exec *exec,
-                                   planner_profile *profile, bool *any)
+                                   planner_profile *profile, double scale,
+                                   bool *any)
 {
     const clv_plan *plan = exec->plan;
     const size_t room = (size_t)plan->n_steps + plan->n_waits + 1;
@@ -235,6 +238,7 @@ clv_status planner_overheads_learn(const clv_exec *exec,
         observer o = {.exec = exec, .device = d, .known = *known};
         o.now = *known;
         o.is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
+        o.scale = o.is_virtual ? 1 : scale;
         o.exact = o.is_virtual && !(plan->noise > 0);
         for (uint32_t i = 0; i < N_SERIES; i++)
             o.seen[i].values = values + i * room;

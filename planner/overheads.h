@@ -9,6 +9,8 @@
 #include "profile/profile.h"
 
 /* Takes over what was off by more than a tenth, and more than what it differs
- * by from one time to the next. *any: whether something was. */
+ * by from one time to the next. scale: of times while devices record, which
+ * takes time itself. *any: whether something was. */
 clv_status planner_overheads_learn(const clv_exec *exec,
-                                   planner_profile *profile, bool *any);
+                                   planner_profile *profile, double scale,
+                                   bool *any);
