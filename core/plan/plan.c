@@ -151,14 +151,6 @@ uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value)
                : usage;
 }
 
-/* What passes through a staging buffer is moved by the host. */
-bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
-{
-    const core_plan_device *d = &plan->devices[device];
-    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
-           plan->devices[on].staged;
-}
-
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
 {
     clv_tensor *tensor = plan->graph->values[load->weight].weight;

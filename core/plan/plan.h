@@ -253,9 +253,6 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
 
-/* Whether the host waits where a device needs something of another one. */
-bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);
-
 /* Whether the devices that compute on the host's cores leave it one to poll on.
  */
 bool core_plan_spare_core(const clv_plan *plan);

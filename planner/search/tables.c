@@ -52,7 +52,7 @@ static clv_status check_option(const planner_solve_problem *p, uint32_t node,
     for (uint32_t i = 0; i < option->n_pieces; i++) {
         const planner_solve_piece *piece = &p->pieces[option->first_piece + i];
         if (piece->device >= p->n_devices || !is_time(piece->ns) ||
-            !isfinite(piece->energy_nj))
+            !isfinite(piece->energy_nj) || !is_time(piece->extra_ns))
             return bad(node, "has a piece of no device, or without a time");
         if (piece->partial && (joined || piece->joins))
             return bad(node, "joins partial sums before they are all there");

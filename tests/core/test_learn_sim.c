@@ -126,12 +126,14 @@ static void assert_about(double a, double b, double error)
 static void test_predicted(void **state)
 {
     (void)state;
-    char *json;
+    char *json, text[64];
     world w;
     open_world(&w, "", &shape);
     clv_plan *plan = plan_of(&w);
     const double model_ns = plan->prepare_ns;
     assert_ok(clv_plan_json(plan, &json));
+    snprintf(text, sizeof text, "\"prepare_ns\":%.0f,", round(model_ns));
+    assert_non_null(strstr(json, text));
     const double first_ns = prepare(&w, plan);
     assert_about(model_ns, first_ns, 0.15);
     clv_plan_destroy(plan);
