@@ -113,15 +113,18 @@ static void compile(compiler *c, const graph *g)
 static void compile_elements(compiler *c)
 {
     static const uint32_t ops[] = {CLV_OP_ADD,  CLV_OP_MUL, CLV_OP_SILU,
-                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU};
-    for (uint32_t i = 0; i < 6; i++) {
+                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU,
+                                   CLV_OP_ROUND};
+    for (uint32_t i = 0; i < 7; i++) {
         graph g;
         graph_init(&g);
         uint32_t a = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 77);
         clv_node *n;
-        if (ops[i] == CLV_OP_SILU || ops[i] == CLV_OP_GELU) {
+        if (clv_op_find(ops[i])->n_inputs == 1) {
             n = graph_node(&g, ops[i], y, INPUTS(a));
+            if (ops[i] == CLV_OP_ROUND)
+                n->attr.round.scale = 0.01f;
         } else {
             uint32_t b = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
             n = graph_node(&g, ops[i], y, INPUTS(a, b));
