@@ -218,6 +218,7 @@ static clv_status submit_locked(clv_device *dev, const core_submit *submit)
     s.signals = dev->scratch->points + submit->n_waits;
     s.n_signals = submit->n_signals;
     s.correlation = submit->correlation;
+    s.queue = submit->queue;
     return CORE_CALL(dev, submit, dev->handle, &s);
 }
 

@@ -30,6 +30,7 @@ typedef struct core_submit {
     const core_point *waits, *signals;
     uint32_t n_waits, n_signals;
     uint64_t correlation; /* copied to trace records; 0: do not record */
+    uint32_t queue;       /* 0, or one that takes no RUN */
 } core_submit;
 
 /* Does not block. CLV_ERR_LIMIT: queue_depth submits are in flight; wait for
