@@ -1,6 +1,5 @@
 #include "limits.h"
 #include "../core/base/error.h"
-#include "../core/graph/tensor.h"
 
 /* Of max_share: times are predictions. */
 #define TOLERANCE 0.02
@@ -18,8 +17,7 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
             states += plan->places[v].size;
     uint64_t sum = d->memory.size + (states > there ? states - there : 0);
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].device == device &&
-            plan->loads[i].holding == CORE_HOLD_COPY)
+        if (plan->loads[i].device == device && !plan->loads[i].streamed)
             sum += core_plan_missing(plan, &plan->loads[i]);
     return sum;
 }

@@ -24,7 +24,7 @@ static clv_status place_stream(clv_exec *exec, core_exec_copy *copy)
     const core_place *ring = core_plan_base(plan, copy->local);
     const core_load *load = plan->loads;
     const core_object *object;
-    while (load->holding != CORE_HOLD_STREAM || load->weight != copy->shared ||
+    while (!load->streamed || load->weight != copy->shared ||
            load->device != ring->memory - 1)
         load++;
     CLV_TRY(core_exec_weight(plan, load, &object));

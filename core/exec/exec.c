@@ -44,7 +44,7 @@ static clv_status make_steps(clv_exec *exec)
     if (!loads)
         return core_no_memory("for an exec");
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].holding != CORE_HOLD_STREAM)
+        if (!plan->loads[i].streamed)
             loads[(size_t)plan->loads[i].weight * plan->n_devices +
                   plan->loads[i].device] = i;
     clv_status status = CLV_OK;

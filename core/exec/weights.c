@@ -14,12 +14,12 @@ static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
 
 /* Bytes that are still to be copied to a device. */
 static uint64_t missing_bytes(const clv_plan *plan, uint32_t device,
-                              uint32_t holding)
+                              bool streamed)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < plan->n_loads; i++)
         if (plan->loads[i].device == device &&
-            plan->loads[i].holding == holding)
+            plan->loads[i].streamed == streamed)
             sum += core_plan_missing(plan, &plan->loads[i]);
     return sum;
 }
@@ -44,8 +44,8 @@ static clv_status copy_all(const clv_plan *plan, uint32_t device,
     char what[CORE_DEVICE_ID_SIZE + 32];
     uint64_t done = 0;
     if (plan->devices[device].local)
-        CLV_TRY(core_device_has_room(
-            dev, missing_bytes(plan, device, CORE_HOLD_COPY), "weights"));
+        CLV_TRY(core_device_has_room(dev, missing_bytes(plan, device, false),
+                                     "weights"));
     snprintf(what, sizeof what, "copying weights to %s", dev->id);
     for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
@@ -66,8 +66,8 @@ clv_status core_exec_load_weights(clv_exec *exec)
     const clv_plan *plan = exec->plan;
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
-        uint64_t bytes = missing_bytes(plan, d, CORE_HOLD_COPY) +
-                         missing_bytes(plan, d, CORE_HOLD_STREAM);
+        uint64_t bytes =
+            missing_bytes(plan, d, false) + missing_bytes(plan, d, true);
         if (!bytes)
             continue;
         core_device_hold_staging(plan->devices[d].dev, bytes);

@@ -100,7 +100,9 @@ static void json_loads(core_text *text, const clv_plan *plan)
                       "%s{\"weight\":%u,\"device\":%u,\"how\":\"%s\","
                       "\"bytes\":%llu}",
                       comma(i), load->weight, load->device,
-                      load->holding == CORE_HOLD_COPY ? "copy" : "import",
+                      load->streamed                    ? "stream"
+                      : load->holding == CORE_HOLD_COPY ? "copy"
+                                                        : "import",
                       (unsigned long long)load->bytes);
     }
     core_text_add(text, "],\n");

@@ -90,6 +90,7 @@ typedef struct core_load {
     clv_value weight;
     uint32_t device;
     uint32_t holding; /* core_holding: used in place, or copied */
+    bool streamed;    /* to memory that the host sees; copied on by each run */
     uint64_t bytes;   /* there */
     core_runs range;  /* of the weight's tensor: what is copied. A view's bytes,
                          or the whole where rows of it are to stay as far apart
@@ -102,7 +103,7 @@ typedef struct core_copy {
     uint32_t part;
     clv_value from, to;
     bool out;         /* to the host's */
-    bool streams;     /* from a weight, of which a STREAM load has the bytes */
+    bool streams;     /* a weight, of which a streamed load has the bytes */
     uint64_t bytes;   /* for the largest symbols, */
     uint64_t n_runs;  /* in so many ranges */
     uint64_t staging; /* where they pass, if the device is staged */

@@ -263,6 +263,7 @@ static clv_status load_stream(clv_plan *plan, uint32_t part)
     core_load load = {.weight = value,
                       .device = ring->memory - 1,
                       .holding = CORE_HOLD_STREAM,
+                      .streamed = true,
                       .bytes = plan->places[value].size};
     if (plan->places[value].home != CORE_HOME_WEIGHT)
         return CLV_OK; /* another kind of copy */
