@@ -213,7 +213,7 @@ clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit)
     npu_job *job = NULL;
     clv_read(&s, sizeof s, submit);
     CLV_TRY(npu_check_device(dev));
-    CLV_TRY(clv_check_submit(dev->base.host, &s));
+    CLV_TRY(clv_check_submit(dev->base.host, &s, 0));
     clv_status status = make_job(dev, &s, &job);
     if (!status) {
         npu_lock(dev->inst);

@@ -88,17 +88,18 @@ static void enqueue(clv_plugin_device *dev, ocl_job *job)
 
 static void *enqueue_main(void *arg)
 {
-    clv_queue *queue = arg;
+    clv_fifo *fifo = arg;
+    clv_queue *queue = fifo->queue;
     clv_plugin_device *dev = queue->ctx;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!queue->first && !queue->stop)
+        while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!queue->first)
+        if (!fifo->first)
             break;
-        ocl_job *job = job_of(queue->first);
+        ocl_job *job = job_of(fifo->first);
         job->status = clv_queue_begin(queue, &job->job->submit, job->message);
-        queue->first = job->job->next;
+        fifo->first = job->job->next;
         if (!job->status) {
             pthread_mutex_unlock(&queue->lock);
             enqueue(dev, job);
@@ -191,7 +192,7 @@ static void end(clv_plugin_device *dev, ocl_job *job)
     if (job->status == CLV_ERR_DEVICE_LOST && job->last)
         clv_queue_lose(queue, job->message);
     dev->flying = job->next;
-    queue->n_jobs--;
+    queue->fifos[job->job->submit.queue].n_jobs--;
     if (!job->status)
         record(queue, job);
     clv_queue_end(&job->job->submit, job->status, job->message);
@@ -245,16 +246,14 @@ static uint32_t count_spans(const clv_submit *s)
 
 static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 {
-    clv_submit own;
-    clv_read(&own, sizeof own, submit);
-    uint32_t n = count_spans(&own);
-    uint64_t size = clv_queue_copy_submit(NULL, &own);
+    uint32_t n = count_spans(submit);
+    uint64_t size = clv_queue_copy_submit(NULL, submit);
     uint64_t at = (size + 63) & ~(uint64_t)63;
     char *block =
         clv_new(dev->base.host, at + sizeof(ocl_job) + n * sizeof(ocl_span));
     if (!block)
         return NULL;
-    clv_queue_copy_submit(block, &own);
+    clv_queue_copy_submit(block, submit);
     ocl_job *job = (ocl_job *)(void *)(block + at);
     job->job = (clv_queue_job *)(void *)block;
     job->job->submit.header.next = job;
@@ -266,11 +265,13 @@ static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_queue *queue = dev->base.queue;
+    clv_submit own;
+    clv_read(&own, sizeof own, submit);
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(clv_queue_check(queue, submit));
-    if (submit->correlation)
+    CLV_TRY(clv_queue_check(queue, &own));
+    if (own.correlation)
         CLV_TRY(clv_trace_reserve(queue));
-    ocl_job *job = new_job(dev, submit);
+    ocl_job *job = new_job(dev, &own);
     if (!job)
         return CLV_ERR_NO_MEMORY;
     pthread_mutex_lock(&queue->lock);
@@ -288,10 +289,12 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_queue_open(clv_plugin_device *dev)
 {
     static const clv_queue_fns fns = {check, NULL};
-    CLV_TRY(clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
-                            enqueue_main, &dev->base));
-    clv_status status =
-        clv_thread_start(dev->base.host, complete_main, dev, &dev->completer);
+    CLV_TRY(clv_queue_new(dev->base.host, OCL_QUEUE_DEPTH, 0, &fns, dev,
+                          &dev->base));
+    clv_status status = clv_queue_start(dev->base.queue, enqueue_main);
+    if (!status)
+        status = clv_thread_start(dev->base.host, complete_main, dev,
+                                  &dev->completer);
     if (status) {
         clv_queue_destroy(dev->base.queue);
         dev->base.queue = NULL;

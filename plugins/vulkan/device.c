@@ -209,7 +209,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     clv_status status = clv_queue_new(inst->host, dev->phys->info.queue_depth,
-                                      &vk_queue_fns, dev, &dev->base);
+                                      0, &vk_queue_fns, dev, &dev->base);
     if (!status)
         status = start(dev);
 

@@ -7,53 +7,39 @@
 /* --- the feeder ----------------------------------------------------------- */
 
 /* With the lock held. Whether a flight ahead will bring the timeline there. */
-static bool is_ahead(const vk_work *work, const clv_timeline_point *point)
+static int is_ahead(void *ctx, const clv_submit *waiting,
+                    const clv_timeline_point *point)
 {
+    const clv_plugin_device *dev = ctx;
+    const vk_work *work = dev->work;
+    (void)waiting;
     for (uint64_t f = work->finished; f < work->fed; f++) {
         const vk_flight *flight = &work->flights[f % VK_FLIGHTS];
         const clv_submit *submit = &flight->job->submit;
         for (uint32_t i = 0; i < submit->n_signals && !flight->status; i++)
             if (submit->signals[i].timeline == point->timeline &&
                 submit->signals[i].value >= point->value)
-                return true;
+                return 1;
     }
-    return false;
-}
-
-/* With the lock held: until a wait is over, or will be once the flights ahead
- * have ended. */
-static clv_status await(clv_plugin_device *dev, const clv_timeline_point *point,
-                        char *message)
-{
-    clv_queue *queue = dev->base.queue;
-    while (point->timeline &&
-           clv_timeline_word(&point->timeline->word) < point->value &&
-           !queue->stop && !queue->lost) {
-        if (is_ahead(dev->work, point))
-            return CLV_OK;
-        clv_queue_pause(queue, UINT64_MAX / 2);
-    }
-    return clv_queue_await(queue, point, message);
+    return 0;
 }
 
 /* With the lock held, given up meanwhile. */
-static void feed(clv_plugin_device *dev, clv_queue_job *job)
+static void feed(clv_plugin_device *dev, clv_fifo *fifo)
 {
     vk_work *work = dev->work;
-    clv_queue *queue = dev->base.queue;
+    clv_queue *queue = fifo->queue;
+    clv_queue_job *job = fifo->first;
     char message[CLV_MESSAGE_SIZE] = "";
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < job->submit.n_waits && !status; i++)
-        status = await(dev, &job->submit.waits[i], message);
     while (work->fed - work->finished == VK_FLIGHTS)
         clv_queue_pause(queue, UINT64_MAX / 2);
-    status = clv_queue_may_begin(queue, &job->submit, status, message);
+    clv_status status = clv_queue_begin(queue, &job->submit, message);
     vk_flight *flight = &work->flights[work->fed % VK_FLIGHTS];
     flight->job = job;
     flight->status = status;
     flight->value = 0;
     memcpy(flight->message, message, sizeof message);
-    queue->first = job->next;
+    fifo->first = job->next;
     if (!status) {
         pthread_mutex_unlock(&queue->lock);
         vk_flight_launch(dev, flight);
@@ -65,15 +51,16 @@ static void feed(clv_plugin_device *dev, clv_queue_job *job)
 
 static void *feeder_main(void *arg)
 {
-    clv_queue *queue = arg;
+    clv_fifo *fifo = arg;
+    clv_queue *queue = fifo->queue;
     clv_plugin_device *dev = queue->ctx;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!queue->first && !queue->stop)
+        while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!queue->first)
+        if (!fifo->first)
             break;
-        feed(dev, queue->first);
+        feed(dev, fifo);
     }
     dev->work->ended = true;
     pthread_cond_broadcast(&queue->changed);
@@ -123,7 +110,7 @@ static void *finisher_main(void *arg)
         }
         status = judge(dev, flight);
         work->finished++;
-        queue->n_jobs--;
+        queue->fifos[job->submit.queue].n_jobs--;
         clv_queue_end(&job->submit, status, flight->message);
         pthread_cond_broadcast(&queue->changed);
         pthread_mutex_unlock(&queue->lock);
@@ -159,8 +146,8 @@ clv_status vk_work_start(clv_plugin_device *dev)
     for (uint32_t i = 0; i < VK_FLIGHTS; i++)
         CLV_TRY(vk_flight_init(dev, &work->flights[i]));
     CLV_TRY(vk_trace_init(dev));
-    CLV_TRY(clv_thread_start(host, feeder_main, queue, &queue->thread));
-    queue->started = 1;
+    queue->is_ahead = is_ahead;
+    CLV_TRY(clv_queue_start(queue, feeder_main));
     CLV_TRY(clv_thread_start(host, finisher_main, dev, &work->finisher));
     work->finishes = true;
     return CLV_OK;
