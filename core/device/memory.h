@@ -53,9 +53,9 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at);
 /* A buffer of that memory type with a copy of a weight: the ranges of the
- * host's bytes, one behind the other. */
+ * host's bytes, one behind the other. visible: in memory that the host sees. */
 clv_status core_device_copy(clv_device *dev, uint64_t align,
-                            const core_runs *at, const void *host,
+                            const core_runs *at, const void *host, bool visible,
                             core_buffer **out);
 /* Between the two calls, transfers share one such buffer, made for that many
  * bytes in all; otherwise each makes its own. */

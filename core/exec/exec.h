@@ -70,7 +70,7 @@ typedef struct core_exec_pace {
 typedef struct core_exec_sync {
     bool fast;        /* core.sync */
     bool spare_core;  /* the host may spin */
-    uint32_t *points; /* [plan->n_waits + plan->n_devices] pace of each wait by
+    uint32_t *points; /* [plan->n_waits + plan->n_queues] pace of each wait by
                          the host, and of the last one on each device */
     core_exec_pace *paces;
     uint32_t n_paces;
@@ -86,7 +86,7 @@ typedef struct core_exec_run {
 
 struct clv_exec {
     const clv_plan *plan;
-    core_exec_device *devices; /* [plan->n_devices] */
+    core_exec_device *devices; /* [plan->n_queues] */
     core_exec_step *steps;     /* [plan->n_steps] */
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */

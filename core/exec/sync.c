@@ -107,7 +107,7 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
         }
     }
     double now = forecast ? forecast->submits[plan->n_steps - 1].end_ns : 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         if (!plan->devices[d].n_steps)
             continue;
         uint32_t on = step_of(plan, d, plan->devices[d].n_steps);
@@ -122,7 +122,7 @@ clv_status core_exec_sync_begin(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     core_exec_sync *sync = &exec->sync;
-    size_t n = (size_t)plan->n_waits + plan->n_devices;
+    size_t n = (size_t)plan->n_waits + plan->n_queues;
     sync->fast =
         core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     sync->spare_core = core_plan_spare_core(plan);

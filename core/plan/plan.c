@@ -142,17 +142,18 @@ uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node)
 bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
 {
     const core_plan_device *d = &plan->devices[device];
-    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
-           plan->devices[on].staged;
+    return d->dev != plan->devices[on].dev &&
+           (!(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
+            plan->devices[on].staged);
 }
 
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
 {
     clv_tensor *tensor = plan->graph->values[load->weight].weight;
     const clv_device *dev = plan->devices[load->device].dev;
-    return load->holding != CORE_HOLD_COPY ||
+    return load->holding == CORE_HOLD_IMPORT ||
                    core_tensor_has_copy(tensor, dev, plan->pointer_align,
-                                        &load->range)
+                                        load->holding, &load->range)
                ? 0
                : load->range.bytes * load->range.n;
 }

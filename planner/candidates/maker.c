@@ -115,7 +115,7 @@ static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
         core_bounds_runs(desc->dtype, 2, desc->dims, &bounds, &range);
     }
     return core_tensor_has_copy(weight, planner_maker_device(m, piece->device),
-                                m->align, &range)
+                                m->align, CORE_HOLD_COPY, &range)
                ? 0
                : range.bytes * range.n;
 }
