@@ -410,12 +410,12 @@ static double moment(const clv_exec *exec)
     double latest = 0;
     for (uint32_t d = 0; d < exec->plan->n_queues; d++) {
         clv_device *dev = exec->devices[d].dev;
-        core_moment now;
+        clv_moment now;
         if (!exec->devices[d].timeline)
             continue;
         if (dev->info.clock != CLV_CLOCK_VIRTUAL)
             return (double)clv_now_ns();
-        if (!core_device_now(dev, &now))
+        if (!clv_device_now(dev, &now))
             latest = now.ns > latest ? now.ns : latest;
     }
     return latest;

@@ -212,10 +212,10 @@ static void learn(core_exec_pace *pace, double ns)
 
 static double moment(const core_exec_device *d)
 {
-    core_moment now;
+    clv_moment now;
     if (!is_virtual(d))
         return (double)clv_now_ns();
-    return core_device_now(d->dev, &now) ? NAN : now.ns;
+    return clv_device_now(d->dev, &now) ? NAN : now.ns;
 }
 
 clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,

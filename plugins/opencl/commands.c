@@ -14,20 +14,20 @@ cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
     if (!c->size)
         return CL_SUCCESS;
     return dev->cl->EnqueueCopyBuffer(
-        dev->queue, ocl_buffer_of(c->src)->mem, ocl_buffer_of(c->dst)->mem,
+        job->queue, ocl_buffer_of(c->src)->mem, ocl_buffer_of(c->dst)->mem,
         c->src_offset, c->dst_offset, c->size, 0, NULL,
         ocl_span_begin(job, i, CLV_NO_TENSOR, "copy"));
 }
 
 /* size is a multiple of unit, and at, too. */
-static cl_int fill_piece(clv_plugin_device *dev, cl_mem mem,
+static cl_int fill_piece(clv_plugin_device *dev, const ocl_job *job, cl_mem mem,
                          const void *pattern, size_t unit, uint64_t at,
                          uint64_t size)
 {
     cl_int error = CL_SUCCESS;
     while (size && !error) {
         uint64_t n = size < PIECE ? size : PIECE;
-        error = dev->cl->EnqueueFillBuffer(dev->queue, mem, pattern, unit, at,
+        error = dev->cl->EnqueueFillBuffer(job->queue, mem, pattern, unit, at,
                                            n, 0, NULL, NULL);
         at += n;
         size -= n;
@@ -44,15 +44,15 @@ cl_int ocl_fill(clv_plugin_device *dev, ocl_job *job, uint32_t i,
     uint64_t at = c->dst_offset, end = at + c->size;
     cl_int error = CL_SUCCESS;
     uint8_t word[4];
-    (void)job, (void)i;
+    (void)i;
     while (!error && at < end) {
         for (uint32_t k = 0; k < 4; k++)
             word[k] = (uint8_t)(c->pattern >> (at - c->dst_offset + k) % 4 * 8);
         if (at % 4 || end - at < 4) {
-            error = fill_piece(dev, mem, word, 1, at, 1);
+            error = fill_piece(dev, job, mem, word, 1, at, 1);
             at++;
         } else {
-            error = fill_piece(dev, mem, word, 4, at, (end - at) / 4 * 4);
+            error = fill_piece(dev, job, mem, word, 4, at, (end - at) / 4 * 4);
             at += (end - at) / 4 * 4;
         }
     }
