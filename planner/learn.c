@@ -362,7 +362,7 @@ static bool may_move(const clv_plan *plan)
         for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
             if (plan->loads[i].device == d && !plan->loads[i].streamed)
                 sum += plan->loads[i].bytes;
-        if (sum > core_device_room(plan->devices[d].dev))
+        if (sum > clv_device_room(plan->devices[d].dev))
             return false;
     }
     return true;

@@ -133,10 +133,21 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 /* ------------------------------------------------------------------------ */
 /* Planning                                                                 */
 
-/* The graph for batches of all lengths. */
+/* Of graphs for batches of all lengths up to one, each is for so many times as
+ * many tokens as the one before, and none for fewer than the least. */
+#define NEXT_LENGTH 4
+#define LEAST_LENGTH 16
+
+/* The graph for batches of all lengths. How best to divide work over several
+ * devices depends on how much there is, so few tokens have one of their own. */
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
-    const uint32_t n = q->n == 1 ? 1 : r->n_batch;
+    uint32_t n = r->n_batch;
+    while (r->n_devices > 1 && n / NEXT_LENGTH >= LEAST_LENGTH &&
+           n / NEXT_LENGTH >= q->n)
+        n /= NEXT_LENGTH;
+    if (q->n == 1)
+        n = 1;
     return (llm_shape){n, n == 1, q->all_logits, false};
 }
 

@@ -1,5 +1,6 @@
 #include "stream.h"
 #include "../../core/base/error.h"
+#include "../../core/device/subgraph.h"
 
 #include <stdlib.h>
 #include <string.h>
