@@ -142,6 +142,8 @@ static void free_objects(clv_plugin_device *dev)
     if (dev->side)
         cl->ReleaseCommandQueue(dev->side);
     for (uint32_t i = 0; i < OCL_MAX_QUEUES; i++) {
+        if (dev->queues[i].scratch)
+            cl->ReleaseMemObject(dev->queues[i].scratch);
         if (dev->queues[i].timed)
             cl->ReleaseCommandQueue(dev->queues[i].timed);
         if (dev->queues[i].plain)

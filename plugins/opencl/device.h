@@ -22,6 +22,7 @@ typedef struct ocl_queue {
     clv_plugin_device *dev;
     cl_command_queue plain, timed;
     cl_command_queue now; /* the one of both that works; the first thread's */
+    cl_mem scratch;       /* for moves within pinned memory, or NULL */
     bool completes;
     pthread_t completer; /* waits for what flies, and signals */
     /* By the lock of dev->base.queue: */

@@ -273,8 +273,12 @@ static void *complete_main(void *arg)
 static clv_status check(void *ctx, const clv_command *c)
 {
     clv_plugin_device *dev = ctx;
-    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
-                                      : clv_buffer_check(dev->base.host, c);
+    if (c->kind != CLV_COMMAND_RUN)
+        return clv_buffer_check(dev->base.host, c);
+    CLV_TRY(clv_program_check(c));
+    for (uint32_t i = 0; i < c->n_bindings; i++)
+        CLV_TRY(ocl_buffer_check_bound(c->bindings[i].buffer));
+    return CLV_OK;
 }
 
 /* Commands that are timed one by one. */
