@@ -138,16 +138,19 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 #define NEXT_LENGTH 4
 #define LEAST_LENGTH 16
 
-/* The graph for batches of all lengths. How best to divide work over several
- * devices depends on how much there is, so few tokens have one of their own. */
-static llm_shape open_shape(const llm_runners *r, const llm_request *q)
+uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 {
     uint32_t n = r->n_batch;
     while (r->n_devices > 1 && n / NEXT_LENGTH >= LEAST_LENGTH &&
-           n / NEXT_LENGTH >= q->n)
+           n / NEXT_LENGTH >= n_tokens)
         n /= NEXT_LENGTH;
-    if (q->n == 1)
-        n = 1;
+    return n_tokens == 1 ? 1 : n;
+}
+
+/* The graph for batches of all lengths. */
+static llm_shape open_shape(const llm_runners *r, const llm_request *q)
+{
+    const uint32_t n = llm_choice_length(r, q->n);
     return (llm_shape){n, n == 1, q->all_logits, false};
 }
 

@@ -167,24 +167,39 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
     }
 }
 
+static bool is_there(const llm_runners *r, uint32_t n_tokens)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->items[i]->shape.n_tokens == n_tokens)
+            return true;
+    return false;
+}
+
 /* Where not all weights find room, those of the plan for single tokens, which
- * work with each of them once a token, come first: what other plans are given
- * is left, and what lies there already. */
-static clv_status hold_for_decode(llm_runners *r, const llm_request *request)
+ * works with each of them once a token, come first: what other plans are given
+ * is left, one at a time, and what lies there already. */
+static clv_status make_room(llm_runners *r, const llm_request *request)
 {
     const llm_request one = {
         .n = 1, .n_free = request->n_free, .all_logits = request->all_logits};
     llm_runner *runner;
-    if (!r->scarce || r->n || request->n == 1)
+    if (!r->scarce || request->n == 1 ||
+        is_there(r, llm_choice_length(r, request->n)))
         return CLV_OK;
-    return llm_runners_get(r, &one, &runner);
+    for (uint32_t i = r->n; i-- > 0;)
+        if (r->items[i]->shape.n_tokens != 1) {
+            runner = r->items[i];
+            take_out(r, runner);
+            llm_runner_destroy(runner);
+        }
+    return r->n ? CLV_OK : llm_runners_get(r, &one, &runner);
 }
 
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
-    CLV_TRY(hold_for_decode(r, request));
+    CLV_TRY(make_room(r, request));
     clv_status status = llm_choice_make(r, request, &runner);
     if (!status)
         llm_runner_plan_again(runner, &r->params);

@@ -13,8 +13,12 @@
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                   */
 
-/* Part of a device's memory that is left to what it works on beside states. */
+/* Part of a device's memory that is left to what it works on beside states;
+ * more where other plans will need room for weights that pass through. */
 #define WORKSPACE 16
+#define WORKSPACE_IF_SCARCE 8
+/* And of what is left then the part for weights that only other plans use. */
+#define FOR_MORE 8
 
 /* Bytes of the graph's states, all of which may come to lie on one device. */
 static uint64_t state_bytes(const clv_graph *graph)
@@ -27,17 +31,32 @@ static uint64_t state_bytes(const clv_graph *graph)
     return sum;
 }
 
-/* For weights, which devices without memory of their own use where they lie. */
+/* Whether the device holds weights already, for another plan. */
+static bool holds_weights(const clv_graph *graph, const clv_device *dev)
+{
+    core_runs range;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->values[v].weight &&
+            core_tensor_copy_at(graph->values[v].weight, dev, 0, &range))
+            return true;
+    return false;
+}
+
+/* For weights, which devices without memory of their own use where they lie.
+ * Where not all of them find room, those of the first plan stay, and what they
+ * leave is for what other plans work on. */
 static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
 {
     const clv_device *dev = of->dev;
     uint64_t size = of->room, states = state_bytes(graph);
+    const bool is_scarce = core_graph_weight_bytes(graph) > size;
     uint64_t there = atomic_load(&dev->state_bytes);
     if (size == UINT64_MAX)
         return size;
-    size -= size / WORKSPACE;
+    size -= size / (is_scarce ? WORKSPACE_IF_SCARCE : WORKSPACE);
     states = states > there ? states - there : 0;
-    return size > states ? size - states : 0;
+    size = size > states ? size - states : 0;
+    return is_scarce && holds_weights(graph, dev) ? size / FOR_MORE : size;
 }
 
 static void describe_devices(planner_maker *m)

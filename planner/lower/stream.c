@@ -10,7 +10,7 @@
 /* A ring is twice the largest weight in it, or more, if the device's memory is
  * that much larger. */
 #define RING_BYTES ((uint64_t)256 << 20)
-#define RING_PART 16
+#define RING_PART 32
 
 static uint64_t round_up(uint64_t size)
 {
