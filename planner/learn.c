@@ -362,9 +362,9 @@ static bool may_move(const clv_plan *plan)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         uint64_t sum = 0;
         for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
-            if (plan->loads[i].device == d)
+            if (plan->loads[i].device == d && !plan->loads[i].streamed)
                 sum += plan->loads[i].bytes;
-        if (sum > core_device_room(plan->devices[d].dev))
+        if (sum > clv_device_room(plan->devices[d].dev))
             return false;
     }
     return true;

@@ -17,7 +17,7 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
             states += plan->places[v].size;
     uint64_t sum = d->memory.size + (states > there ? states - there : 0);
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].device == device)
+        if (plan->loads[i].device == device && !plan->loads[i].streamed)
             sum += core_plan_missing(plan, &plan->loads[i]);
     return sum;
 }

@@ -12,6 +12,7 @@
 #include "../core/plugin/loader.h"
 #include "limits.h"
 #include "lower/lower.h"
+#include "lower/stream.h"
 #include "memory/memory.h"
 #include "prepare.h"
 #include "profile/profile.h"
@@ -145,11 +146,11 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
         clv_plan_destroy(plan);
         return core_no_memory("for a plan");
     }
-    plan->n_devices = params->n_devices;
+    plan->n_devices = plan->n_queues = params->n_devices;
     for (uint32_t i = 0; i < params->n_devices; i++)
         plan->devices[i] =
             (core_plan_device){.dev = params->devices[i],
-                               .room = core_device_room(params->devices[i])};
+                               .room = clv_device_room(params->devices[i])};
     *out = plan;
     return CLV_OK;
 }
@@ -162,7 +163,8 @@ static clv_status cut_graph(clv_plan *plan)
         core_choice *choice = &plan->choices[plan->pieces[i].node];
         if (!choice->n_pieces++)
             choice->first_piece = i;
-        any |= !core_piece_is_whole(&plan->pieces[i]);
+        any |=
+            !core_piece_is_whole(&plan->pieces[i]) || plan->pieces[i].streamed;
     }
     if (!any)
         return CLV_OK;
@@ -220,12 +222,17 @@ static bool agrees(const clv_plan *plan)
 static clv_status derive(clv_plan *plan, const clv_op_caps *all)
 {
     clv_op_caps *asked = NULL, *caps = NULL;
+    planner_streams streams = {0};
     bool preferred = false;
     clv_status status = cut_graph(plan);
+    if (!status)
+        status = planner_streams_find(plan, &streams);
     if (!status && (plan->cut.graph || !all))
         status = ask_devices(plan, plan->graph, &asked);
-    if (status)
+    if (status) {
+        planner_streams_finish(&streams);
         return status;
+    }
     uint32_t n = plan->graph->n_nodes;
     caps = calloc(n, sizeof *caps);
     plan->parts = calloc(n, sizeof *plan->parts);
@@ -245,13 +252,14 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
     if (!status && agrees(plan))
         status = planner_layouts(plan, caps, &preferred);
     if (!status && (planner_find_local(plan) || preferred))
-        status = planner_transfers(plan, &caps);
+        status = planner_transfers(plan, &streams, &caps);
     if (!status)
         status = planner_steps(plan);
     if (!status)
         status = planner_memory(plan, caps);
     if (!status)
         status = planner_waits(plan);
+    planner_streams_finish(&streams);
     free(caps);
     free(asked);
     return status;

@@ -11,6 +11,7 @@
 
 /* A plugin that claims more is broken rather than large. */
 #define MAX_MEM_TYPES 64
+#define MAX_COPY_QUEUES 64
 
 static bool id_ok(const char *id, size_t size)
 {
@@ -37,6 +38,10 @@ static clv_status check_info(clv_device *dev)
         return core_device_broken(dev, "enumerate",
                                   "%u memory types, where 1..%d are possible",
                                   info->n_mem_types, MAX_MEM_TYPES);
+    if (info->copy_queues > MAX_COPY_QUEUES)
+        return core_device_broken(dev, "enumerate",
+                                  "%u copy queues, where 0..%d are possible",
+                                  info->copy_queues, MAX_COPY_QUEUES);
     if ((info->flags & CLV_DEVICE_NEEDS_PROGRESS) && !dev->api->progress)
         return core_device_broken(dev, "enumerate",
                                   "that it needs progress(), which its plugin "
@@ -223,10 +228,9 @@ void core_device_close(clv_device *dev)
 
 clv_status core_device_progress(clv_device *dev)
 {
-    clv_status st = core_device_usable(dev);
-    if (st != CLV_OK || !dev->api->progress)
-        return st;
-    return CORE_CALL_LOCKED(dev, progress, dev->handle);
+    CLV_TRY(core_device_usable(dev));
+    return dev->api->progress ? CORE_CALL_LOCKED(dev, progress, dev->handle)
+                              : CLV_OK;
 }
 
 clv_status core_device_trace_read(clv_device *dev, uint32_t *count,
@@ -281,30 +285,21 @@ clv_status core_device_calibrate(clv_device *dev, clv_calibration *out)
     return CLV_OK;
 }
 
-clv_status core_device_now(clv_device *dev, core_moment *out)
+clv_status clv_device_now(clv_device *dev, clv_moment *out)
 {
+    if (!dev)
+        return clv_error(CLV_ERR_INVALID, "now: the device is NULL");
     bool is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
     clv_calibration c = {0};
     clv_status st = core_device_calibrate(dev, &c);
     if (st != CLV_OK && (is_virtual || st != CLV_ERR_UNSUPPORTED))
         return st;
-    *out = (core_moment){
+    *out = (clv_moment){
         .ns = is_virtual ? (double)c.device_tick * c.tick_ns
                          : (double)clv_now_ns(),
         .energy_nj = c.energy_nj,
+        .is_virtual = is_virtual,
     };
-    return CLV_OK;
-}
-
-clv_status clv_device_now(clv_device *dev, clv_moment *out)
-{
-    core_moment now;
-    if (!dev)
-        return clv_error(CLV_ERR_INVALID, "now: the device is NULL");
-    CLV_TRY(core_device_now(dev, &now));
-    *out = (clv_moment){.ns = now.ns,
-                        .energy_nj = now.energy_nj,
-                        .is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL};
     return CLV_OK;
 }
 

@@ -80,14 +80,6 @@ void core_device_limit_memory(clv_device *dev);
 /* Nothing where the device moves on by itself. */
 clv_status core_device_progress(clv_device *dev);
 
-/* Now, by the clock that the device's work takes time of: the host's monotonic
- * one, or the virtual one of a simulation; and the energy used so far. */
-typedef struct core_moment {
-    double ns, energy_nj; /* energy 0: unknown */
-} core_moment;
-/* A virtual clock that cannot be read is CLV_ERR_UNSUPPORTED. */
-clv_status core_device_now(clv_device *dev, core_moment *out);
-
 /* Moves at most *count finished records to out; *count becomes how many. None
  * where the device has no times. */
 clv_status core_device_trace_read(clv_device *dev, uint32_t *count,

@@ -307,7 +307,7 @@ static clv_status fill_visible(core_buffer *buf, const core_runs *at,
 }
 
 clv_status core_device_copy(clv_device *dev, uint64_t align,
-                            const core_runs *at, const void *host,
+                            const core_runs *at, const void *host, bool visible,
                             core_buffer **out)
 {
     const uint64_t size = at->bytes * at->n;
@@ -315,7 +315,9 @@ clv_status core_device_copy(clv_device *dev, uint64_t align,
     uint32_t type, local;
     clv_status status;
     CLV_TRY(core_device_copy_type(dev, size, align, &type));
-    if (core_device_has_local(dev, &local)) {
+    if (visible)
+        core_device_staging_type(dev, &type);
+    if (!visible && core_device_has_local(dev, &local)) {
         CLV_TRY(core_device_alloc_local(dev, size, "a weight", &buf));
         status = transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
     } else {

@@ -77,7 +77,7 @@ static uint64_t room_left(const clv_device *dev, uint64_t reserve_part)
     return all > used ? all - used : 0;
 }
 
-uint64_t core_device_room(const clv_device *dev)
+uint64_t clv_device_room(const clv_device *dev)
 {
     const bool simulated = dev->info.clock == CLV_CLOCK_VIRTUAL;
     return room_left(dev, simulated ? 0 : RESERVE_PART);

@@ -18,10 +18,6 @@ bool core_device_staging_type(const clv_device *dev, uint32_t *type);
 bool core_device_reaches_host(const clv_device *dev, uint64_t size);
 /* Fails, naming the remedy, where it has neither of the two. */
 clv_status core_device_can_exchange(const clv_device *dev);
-/* Bytes of its own memory that plans may use: that were free when it was opened
- * and that the context does not use, less a reserve; UINT64_MAX: it has none of
- * its own, or nobody knows. */
-uint64_t core_device_room(const clv_device *dev);
 /* Whether so many bytes more fit there; else an error with the figures. */
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what);
@@ -53,9 +49,9 @@ clv_status core_buffer_read(core_buffer *buf, uint64_t base,
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,
                             const core_runs *at);
 /* A buffer of that memory type with a copy of a weight: the ranges of the
- * host's bytes, one behind the other. */
+ * host's bytes, one behind the other. visible: in memory that the host sees. */
 clv_status core_device_copy(clv_device *dev, uint64_t align,
-                            const core_runs *at, const void *host,
+                            const core_runs *at, const void *host, bool visible,
                             core_buffer **out);
 /* Between the two calls, transfers share one such buffer, made for that many
  * bytes in all; otherwise each makes its own. */

@@ -17,8 +17,8 @@ typedef struct entry {
 
 static double now_ns(clv_device *dev)
 {
-    core_moment now = {.ns = (double)clv_now_ns()};
-    if (dev->info.clock == CLV_CLOCK_VIRTUAL && core_device_now(dev, &now))
+    clv_moment now = {.ns = (double)clv_now_ns()};
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL && clv_device_now(dev, &now))
         return 0;
     return now.ns;
 }

@@ -149,6 +149,11 @@ static clv_status put_commands(clv_device *dev, const core_submit *submit)
         clv_command *to = &s->commands[i];
         *to = (clv_command)CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
         to->kind = c->kind;
+        if (c->kind == CLV_COMMAND_RUN && submit->queue)
+            return core_device_error(dev, CLV_ERR_INVALID,
+                                     "queue %u copies and fills alone; submit "
+                                     "runs to queue 0",
+                                     submit->queue);
         if (c->kind == CLV_COMMAND_RUN) {
             CLV_TRY(check_run(dev, c, s->seen));
             to->program = c->program->handle;
@@ -206,6 +211,10 @@ static clv_status put_points(clv_device *dev, const core_submit *submit)
 
 static clv_status submit_locked(clv_device *dev, const core_submit *submit)
 {
+    if (submit->queue > dev->info.copy_queues)
+        return core_device_error(dev, CLV_ERR_INVALID,
+                                 "there is no queue %u; it has %u for copies",
+                                 submit->queue, dev->info.copy_queues);
     CLV_TRY(reserve(dev, submit));
     CLV_TRY(put_commands(dev, submit));
     CLV_TRY(put_points(dev, submit));
@@ -218,6 +227,7 @@ static clv_status submit_locked(clv_device *dev, const core_submit *submit)
     s.signals = dev->scratch->points + submit->n_waits;
     s.n_signals = submit->n_signals;
     s.correlation = submit->correlation;
+    s.queue = submit->queue;
     return CORE_CALL(dev, submit, dev->handle, &s);
 }
 

@@ -30,10 +30,11 @@ typedef struct core_submit {
     const core_point *waits, *signals;
     uint32_t n_waits, n_signals;
     uint64_t correlation; /* copied to trace records; 0: do not record */
+    uint32_t queue; /* 0; or 1 .. info.copy_queues, for COPY and FILL alone */
 } core_submit;
 
-/* Does not block. CLV_ERR_LIMIT: queue_depth submits are in flight; wait for
- * one and submit again. */
+/* Does not block. CLV_ERR_LIMIT: queue_depth submits are in flight in that
+ * queue; wait for one and submit again. */
 clv_status core_device_submit(clv_device *dev, const core_submit *submit);
 
 /* Memory in which a device's submits are translated; grows, never shrinks. */

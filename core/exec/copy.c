@@ -6,6 +6,7 @@
  * that waits for it is submitted.
  */
 #include "copy.h"
+#include "weights.h"
 #include "../base/error.h"
 
 #include <stdlib.h>
@@ -14,6 +15,24 @@
 static const core_plan_device *planned_device(const clv_exec *exec, uint32_t s)
 {
     return &exec->plan->devices[exec->plan->steps[s].device];
+}
+
+/* From memory that the host sees to where the weight is in the ring. */
+static clv_status place_stream(clv_exec *exec, core_exec_copy *copy)
+{
+    const clv_plan *plan = exec->plan;
+    const core_place *ring = core_plan_base(plan, copy->local);
+    const core_load *load = plan->loads;
+    const core_object *object;
+    while (!load->streamed || load->weight != copy->shared ||
+           load->device != ring->memory - 1)
+        load++;
+    CLV_TRY(core_exec_weight(plan, load, &object));
+    copy->buffer = exec->devices[ring->memory - 1].arena;
+    copy->offset = plan->places[copy->local].offset;
+    copy->host_buffer = object->buffer;
+    copy->host_offset = object->offset;
+    return CLV_OK;
 }
 
 /* Where the sides of a copy lie that are in arenas. */
@@ -63,7 +82,8 @@ clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
             c->part - planned->first_part - (step->n_copies - 1);
         step->n_before += !nodes_before;
         n_commands += c->n_runs;
-        CLV_TRY(place_copy(exec, s, copy));
+        CLV_TRY(c->streams ? place_stream(exec, copy)
+                           : place_copy(exec, s, copy));
     }
     step->commands = calloc(n_commands, sizeof *step->commands);
     return step->commands ? CLV_OK : core_no_memory("for an exec");
@@ -154,6 +174,16 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
         if (i == step->n_copies)
             break;
         core_exec_copy *copy = &step->copies[i];
+        if (copy->planned->streams) {
+            step->commands[n++] =
+                (core_command){.kind = CLV_COMMAND_COPY,
+                               .src = copy->host_buffer,
+                               .src_offset = copy->host_offset,
+                               .dst = copy->buffer,
+                               .dst_offset = copy->offset,
+                               .size = copy->planned->bytes};
+            continue;
+        }
         CLV_TRY(core_plan_copy_runs(exec->plan, copy->local, symbols, &runs));
         if (d->staging && !copy->planned->out) {
             move_staged(d, copy, &runs);

@@ -25,7 +25,7 @@
 
 static clv_status make_timelines(clv_exec *exec)
 {
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++) {
         const core_plan_device *device = &exec->plan->devices[d];
         exec->devices[d].dev = device->dev;
         if (!device->n_steps)
@@ -44,8 +44,9 @@ static clv_status make_steps(clv_exec *exec)
     if (!loads)
         return core_no_memory("for an exec");
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        loads[(size_t)plan->loads[i].weight * plan->n_devices +
-              plan->loads[i].device] = i;
+        if (!plan->loads[i].streamed)
+            loads[(size_t)plan->loads[i].weight * plan->n_devices +
+                  plan->loads[i].device] = i;
     clv_status status = CLV_OK;
     for (uint32_t s = 0; s < plan->n_steps && !status; s++) {
         core_plan_node_text(plan, plan->parts[plan->steps[s].first_part].node,
@@ -101,7 +102,7 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
         return core_no_memory("for an exec");
     exec->plan = plan;
     exec->limit_ns = core_context_wait_ns(plan->ctx);
-    exec->devices = calloc(plan->n_devices, sizeof *exec->devices);
+    exec->devices = calloc(plan->n_queues, sizeof *exec->devices);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->tensors = calloc(plan->graph->n_tensors, sizeof *exec->tensors);
     exec->symbols = calloc(CLV_MAX_SYMBOLS, sizeof *exec->symbols);
@@ -254,14 +255,14 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
 static double moment(const clv_exec *exec)
 {
     double latest = 0;
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++) {
         clv_device *dev = exec->devices[d].dev;
-        core_moment now;
+        clv_moment now;
         if (!exec->devices[d].timeline)
             continue;
         if (dev->info.clock != CLV_CLOCK_VIRTUAL)
             return (double)clv_now_ns();
-        if (!core_device_now(dev, &now))
+        if (!clv_device_now(dev, &now))
             latest = now.ns > latest ? now.ns : latest;
     }
     return latest;
@@ -305,7 +306,7 @@ static clv_status wait_for_others(clv_exec *exec, uint32_t step)
 static const core_plugin *only_plugin(const clv_exec *exec)
 {
     const core_plugin *plugin = NULL;
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++) {
         const core_plugin *other = exec->devices[d].dev->plugin;
         if (exec->devices[d].timeline && plugin && plugin != other)
             return NULL;
@@ -317,7 +318,7 @@ static const core_plugin *only_plugin(const clv_exec *exec)
 static void note_run(const clv_exec *exec)
 {
     core_id_list ids = {.text = ""};
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++)
         if (exec->devices[d].timeline)
             core_id_list_add(&ids, exec->devices[d].dev->id);
     core_use_note(exec->use, only_plugin(exec), "the first run of a plan on %s",
@@ -419,7 +420,7 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
 
 static clv_status wait_all(clv_exec *exec)
 {
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++)
         if (exec->devices[d].promised != exec->devices[d].base)
             CLV_TRY(host_wait(exec, d, exec->devices[d].promised,
                               exec->plan->n_waits + d));
@@ -454,7 +455,7 @@ static void begin_latest(clv_exec *exec, const int64_t *symbols)
         const clv_plan *plan = exec->plan;
         run->steps = calloc(plan->n_steps, sizeof *run->steps);
         run->waits =
-            calloc((size_t)plan->n_waits + plan->n_devices, sizeof *run->waits);
+            calloc((size_t)plan->n_waits + plan->n_queues, sizeof *run->waits);
         if (run->steps && run->waits)
             run->part_ns = calloc(plan->n_parts + 1u, sizeof *run->part_ns);
     }
@@ -478,7 +479,7 @@ clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
     exec->run++;
     for (uint32_t i = 0; i < n_symbols; i++)
         exec->symbols[i] = symbols[i];
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < exec->plan->n_queues; d++) {
         exec->devices[d].base = exec->devices[d].promised;
         exec->devices[d].fetched = 0;
     }

@@ -70,7 +70,7 @@ typedef struct core_exec_pace {
 typedef struct core_exec_sync {
     bool fast;        /* core.sync */
     bool spare_core;  /* the host may spin */
-    uint32_t *points; /* [plan->n_waits + plan->n_devices] pace of each wait by
+    uint32_t *points; /* [plan->n_waits + plan->n_queues] pace of each wait by
                          the host, and of the last one on each device */
     core_exec_pace *paces;
     uint32_t n_paces;
@@ -95,7 +95,7 @@ typedef struct core_exec_run {
                         work another part's kernel did, 0. NULL: not observed */
     /* Where it was observed: */
     core_exec_moments *steps; /* [plan->n_steps] */
-    core_span *waits; /* [plan->n_waits + plan->n_devices] of the host, as
+    core_span *waits; /* [plan->n_waits + plan->n_queues] of the host, as
                          core_exec_sync.points */
     core_exec_copied *copies; /* but for first commands of submits */
     uint32_t n_copies, copies_capacity;
@@ -104,7 +104,7 @@ typedef struct core_exec_run {
 
 struct clv_exec {
     const clv_plan *plan;
-    core_exec_device *devices; /* [plan->n_devices] */
+    core_exec_device *devices; /* [plan->n_queues] */
     core_exec_step *steps;     /* [plan->n_steps] */
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */

@@ -243,11 +243,13 @@ static void prepare_submit(clv_exec *exec, uint32_t index)
     step->command.program = step->program;
     step->command.bindings = step->bindings;
     step->signal.timeline = exec->devices[planned->device].timeline;
-    step->submit = (core_submit){.commands = &step->command,
-                                 .n_commands = 1,
-                                 .waits = step->waits,
-                                 .signals = &step->signal,
-                                 .n_signals = 1};
+    step->submit =
+        (core_submit){.commands = &step->command,
+                      .n_commands = 1,
+                      .waits = step->waits,
+                      .signals = &step->signal,
+                      .n_signals = 1,
+                      .queue = exec->plan->devices[planned->device].queue};
     for (uint32_t i = 0; i < planned->n_waits; i++) {
         const core_wait *wait = &exec->plan->waits[planned->first_wait + i];
         if (!wait->by_host)

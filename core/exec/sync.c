@@ -107,7 +107,7 @@ static void make_points(const clv_plan *plan, core_exec_sync *sync,
         }
     }
     double now = forecast ? forecast->submits[plan->n_steps - 1].end_ns : 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         if (!plan->devices[d].n_steps)
             continue;
         uint32_t on = step_of(plan, d, plan->devices[d].n_steps);
@@ -122,7 +122,7 @@ clv_status core_exec_sync_begin(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     core_exec_sync *sync = &exec->sync;
-    size_t n = (size_t)plan->n_waits + plan->n_devices;
+    size_t n = (size_t)plan->n_waits + plan->n_queues;
     sync->fast =
         core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     sync->spare_core = core_plan_spare_core(plan);
@@ -212,10 +212,10 @@ static void learn(core_exec_pace *pace, double ns)
 
 static double moment(const core_exec_device *d)
 {
-    core_moment now;
+    clv_moment now;
     if (!is_virtual(d))
         return (double)clv_now_ns();
-    return core_device_now(d->dev, &now) ? NAN : now.ns;
+    return clv_device_now(d->dev, &now) ? NAN : now.ns;
 }
 
 clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,

@@ -181,7 +181,7 @@ clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
 
 clv_status core_exec_drain(clv_exec *exec, clv_status status)
 {
-    const uint32_t n = exec->plan->n_devices;
+    const uint32_t n = exec->plan->n_queues;
     char message[1024];
     snprintf(message, sizeof message, "%s", clv_last_error());
     for (uint32_t i = 0; i < n; i++) {
@@ -199,7 +199,7 @@ clv_status core_exec_drain(clv_exec *exec, clv_status status)
 
 void core_exec_lose(const clv_exec *exec)
 {
-    for (uint32_t i = 0; i < exec->plan->n_devices; i++)
+    for (uint32_t i = 0; i < exec->plan->n_queues; i++)
         if (exec->devices[i].blamed)
             core_device_lose(exec->devices[i].dev);
 }
@@ -208,10 +208,10 @@ bool core_exec_free_timelines(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     bool abandoned = false;
-    for (uint32_t d = 0; d < plan->n_devices; d++)
+    for (uint32_t d = 0; d < plan->n_queues; d++)
         abandoned |= exec->devices[d].timeline &&
                      core_device_abandoned(exec->devices[d].dev);
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         core_timeline *tl = exec->devices[d].timeline;
         if (tl && abandoned && awaited(plan, d)) {
             /* An abandoned device may still be watching its flag word. */

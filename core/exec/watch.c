@@ -10,16 +10,16 @@
 struct clv_watch {
     clv_context *ctx;
     uint64_t host_ns;
-    core_moment *moments; /* [ctx->n_devices] ns NAN: not known */
+    clv_moment *moments; /* [ctx->n_devices] ns NAN: not known */
 };
 
 /* The others are left alone: their time is the host's, and a device that has
  * failed since is for the next run to find out. */
-static core_moment look(clv_device *dev)
+static clv_moment look(clv_device *dev)
 {
-    core_moment now = {NAN, 0};
+    clv_moment now = {.ns = NAN};
     if (dev->info.clock != CLV_CLOCK_VIRTUAL || core_device_lost(dev) ||
-        core_device_now(dev, &now))
+        clv_device_now(dev, &now))
         now.ns = NAN;
     return now;
 }
@@ -73,7 +73,7 @@ clv_elapsed clv_watch_read(const clv_watch *watch, const clv_plan *plan)
     bool metered = plan != NULL;
     for (uint32_t i = 0; plan && i < watch->ctx->n_devices; i++) {
         clv_device *dev = watch->ctx->devices[i];
-        const core_moment *before = &watch->moments[i], now = look(dev);
+        const clv_moment *before = &watch->moments[i], now = look(dev);
         bool used = uses(plan, dev), known = now.energy_nj > 0;
         if (used && !(now.ns >= before->ns))
             out.is_virtual = false;

@@ -1,7 +1,7 @@
 /*
  * Copies weights to devices before the first run, each once, through one
- * staging buffer a device. Devices that use the host's memory in place need no
- * copy.
+ * staging buffer a device; those that are streamed to memory that the host sees
+ * too. Devices that use the host's memory in place need no copy.
  */
 
 #include "weights.h"
@@ -13,11 +13,13 @@ static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
 }
 
 /* Bytes that are still to be copied to a device. */
-static uint64_t missing_bytes(const clv_plan *plan, uint32_t device)
+static uint64_t missing_bytes(const clv_plan *plan, uint32_t device,
+                              bool streamed)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].device == device)
+        if (plan->loads[i].device == device &&
+            plan->loads[i].streamed == streamed)
             sum += core_plan_missing(plan, &plan->loads[i]);
     return sum;
 }
@@ -42,7 +44,8 @@ static clv_status copy_all(const clv_plan *plan, uint32_t device,
     char what[CORE_DEVICE_ID_SIZE + 32];
     uint64_t done = 0;
     if (plan->devices[device].local)
-        CLV_TRY(core_device_has_room(dev, bytes, "weights"));
+        CLV_TRY(core_device_has_room(dev, missing_bytes(plan, device, false),
+                                     "weights"));
     snprintf(what, sizeof what, "copying weights to %s", dev->id);
     for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
@@ -63,7 +66,8 @@ clv_status core_exec_load_weights(clv_exec *exec)
     const clv_plan *plan = exec->plan;
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
-        uint64_t bytes = missing_bytes(plan, d);
+        uint64_t bytes =
+            missing_bytes(plan, d, false) + missing_bytes(plan, d, true);
         if (!bytes)
             continue;
         core_device_hold_staging(plan->devices[d].dev, bytes);

@@ -293,12 +293,32 @@ uint64_t core_view_offset(const clv_graph *graph, clv_value value)
     return (uint64_t)offset;
 }
 
+/* A view of another type or rank than its base is of the base's bytes. */
+static bool is_of_bytes(const clv_graph *graph, clv_value value)
+{
+    const clv_tensor_desc *desc = &graph->tensors[value];
+    const clv_tensor_desc *base = &graph->tensors[graph->values[value].base];
+    return desc->dtype != base->dtype || desc->rank != base->rank;
+}
+
+static bool bytes_overlap(const clv_graph *graph, clv_value a, clv_value b)
+{
+    const uint64_t begin_a = core_view_offset(graph, a);
+    const uint64_t begin_b = core_view_offset(graph, b);
+    uint64_t size_a, size_b;
+    return core_desc_size(&graph->tensors[a], NULL, &size_a) ||
+           core_desc_size(&graph->tensors[b], NULL, &size_b) ||
+           (begin_a < begin_b + size_b && begin_b < begin_a + size_a);
+}
+
 bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b)
 {
     const core_value *va = &graph->values[a], *vb = &graph->values[b];
     if (va->base != vb->base)
         return false;
     const clv_tensor_desc *da = &graph->tensors[a], *db = &graph->tensors[b];
+    if (is_of_bytes(graph, a) || is_of_bytes(graph, b))
+        return bytes_overlap(graph, a, b);
     for (uint32_t i = 0; i < da->rank; i++)
         if (va->origin[i] >= vb->origin[i] + db->dims[i] ||
             vb->origin[i] >= va->origin[i] + da->dims[i])

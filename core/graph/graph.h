@@ -14,7 +14,8 @@
 /*
  * What a tensor's description does not say. A value has memory of its own, or
  * is a view: a box of another value, its base. A base is no view. Only cutting
- * (cut.h) makes views.
+ * (cut.h) and planning make views. One of another type or rank than its base
+ * takes bytes of it, from origin[0] on, and lies there without gaps.
  */
 typedef struct core_value {
     char *name;         /* owned; NULL for unnamed intermediate values */
@@ -50,6 +51,13 @@ clv_node *core_graph_add_node(clv_graph *graph, const clv_node *node);
 uint64_t core_view_offset(const clv_graph *graph, clv_value value);
 /* Gives it the strides of a dense tensor, in bytes. */
 void core_desc_set_dense(clv_tensor_desc *desc);
+/* The scales of a quantised value; CLV_NO_TENSOR: it has none. */
+static inline clv_value core_value_scales(const clv_graph *graph,
+                                          clv_value value)
+{
+    uint32_t scales = graph->tensors[value].quant_scales;
+    return scales ? scales - 1 : CLV_NO_TENSOR;
+}
 /* Whether two values share elements. */
 bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
 

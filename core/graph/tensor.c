@@ -358,6 +358,7 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
         want->holding == CORE_HOLD_IMPORT
             ? core_memory_import(tensor->memory, dev, object)
             : core_device_copy(dev, align, &object->range, tensor->memory->data,
+                               want->holding == CORE_HOLD_STREAM,
                                &object->buffer);
     if (status) {
         free(object);
@@ -380,7 +381,7 @@ static bool object_serves(const core_object *object, const clv_device *dev,
 {
     return object->buffer->dev == dev && object->holding == want->holding &&
            same_runs(&object->range, &want->range) &&
-           (want->holding == CORE_HOLD_IMPORT ||
+           (want->holding != CORE_HOLD_COPY ||
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
 
@@ -432,9 +433,10 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
 }
 
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
-                          uint64_t align, const core_runs *range)
+                          uint64_t align, uint32_t holding,
+                          const core_runs *range)
 {
-    const core_object want = {.holding = CORE_HOLD_COPY, .range = *range};
+    const core_object want = {.holding = holding, .range = *range};
     pthread_mutex_lock(&tensor->mutex);
     const bool found = find_object(tensor, dev, align, &want) != NULL;
     pthread_mutex_unlock(&tensor->mutex);

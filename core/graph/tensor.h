@@ -29,6 +29,8 @@ typedef enum core_holding {
     CORE_HOLD_COPY = 1,   /* its own memory, filled once: weights only */
     CORE_HOLD_LOCAL = 2,  /* memory of its own or a form of its own, kept up to
                              date: see below */
+    CORE_HOLD_STREAM = 3, /* memory of its own that the host sees, filled once,
+                             from which runs copy: weights only */
 } core_holding;
 
 typedef struct core_object {
@@ -77,9 +79,10 @@ static inline core_runs core_tensor_whole(const clv_tensor *tensor)
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_runs *range, const core_object **out);
-/* Whether there is a copy of these ranges on dev already. */
+/* Whether there is a copy of these ranges on dev already: COPY or STREAM. */
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
-                          uint64_t align, const core_runs *range);
+                          uint64_t align, uint32_t holding,
+                          const core_runs *range);
 /* The index-th copy on dev, by the ranges that it holds; false: there are no
  * more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,

@@ -47,11 +47,13 @@ static void json_predicted(core_text *text, const clv_plan *plan)
 static void json_devices(core_text *text, const clv_plan *plan)
 {
     core_text_add(text, "\"devices\":[");
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         core_text_add(text, "%s{", comma(d));
         json_string(text, "id", core_plan_device_id(plan, d));
         core_text_add(text, ",");
         json_string(text, "name", plan->devices[d].dev->info.name);
+        if (plan->devices[d].queue)
+            core_text_add(text, ",\"copies\":true");
         core_text_add(text, ",\"steps\":%u", plan->devices[d].n_steps);
         if (plan->forecast)
             core_text_add(text, ",\"busy_ns\":%lld",
@@ -101,7 +103,9 @@ static void json_loads(core_text *text, const clv_plan *plan)
                       "%s{\"weight\":%u,\"device\":%u,\"how\":\"%s\","
                       "\"bytes\":%llu}",
                       comma(i), load->weight, load->device,
-                      load->holding == CORE_HOLD_COPY ? "copy" : "import",
+                      load->streamed                    ? "stream"
+                      : load->holding == CORE_HOLD_COPY ? "copy"
+                                                        : "import",
                       (unsigned long long)load->bytes);
     }
     core_text_add(text, "],\n");
@@ -184,6 +188,8 @@ static void json_pieces(core_text *text, const clv_plan *plan)
                 core_text_add(text, ",\"%s\":[%lld,%lld]", core_axis_name(a),
                               (long long)piece->ranges[a].begin,
                               (long long)piece->ranges[a].end);
+        if (piece->streamed)
+            core_text_add(text, ",\"streamed\":true");
         const char *reason = plan->choices[piece->node].reason;
         if (reason) {
             core_text_add(text, ",");

@@ -115,6 +115,8 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
         } else if (!strcmp(field->string, "device")) {
             has_device = true;
             status = read_device(r, index, field, &piece->device);
+        } else if (!strcmp(field->string, "streamed")) {
+            piece->streamed = cJSON_IsTrue(field);
         } else if (strcmp(field->string, "reason")) {
             char text[96];
             snprintf(text, sizeof text, "'%.40s' is no key of a piece",

@@ -155,9 +155,9 @@ uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
 {
     clv_tensor *tensor = plan->graph->values[load->weight].weight;
     const clv_device *dev = plan->devices[load->device].dev;
-    return load->holding != CORE_HOLD_COPY ||
+    return load->holding == CORE_HOLD_IMPORT ||
                    core_tensor_has_copy(tensor, dev, plan->pointer_align,
-                                        &load->range)
+                                        load->holding, &load->range)
                ? 0
                : load->range.bytes * load->range.n;
 }

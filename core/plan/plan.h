@@ -9,7 +9,8 @@
  * graph, under the same indices. Else plan->graph is the source graph itself.
  *
  * Indices: `device` into plan->devices, `node` and `clv_value` into
- * plan->graph, `step` into plan->steps.
+ * plan->graph, `step` into plan->steps. Where pieces, weights and memories are
+ * concerned, a device is its first queue.
  *
  *   steps[s] -> parts[first_part .. + n_parts)   what a program runs
  *   parts[p] -> a node of plan->graph, each once
@@ -43,7 +44,7 @@ typedef struct core_choice {
     double alternative_ns; /* what the run would take with it */
 } core_choice;
 
-/* Until the device's timeline has gained value. by_host: the waiting device
+/* Until the queue's timeline has gained value. by_host: the waiting device
  * cannot watch foreign flag words, so the host waits before it submits. */
 typedef struct core_wait {
     uint32_t device;
@@ -89,6 +90,7 @@ typedef struct core_load {
     clv_value weight;
     uint32_t device;
     uint32_t holding; /* core_holding: used in place, or copied */
+    bool streamed;    /* to memory that the host sees; copied on by each run */
     uint64_t bytes;   /* there */
     core_runs range;  /* of the weight's tensor: what is copied. A view's bytes,
                          or the whole where rows of it are to stay as far apart
@@ -101,6 +103,7 @@ typedef struct core_copy {
     uint32_t part;
     clv_value from, to;
     bool out;         /* to the host's */
+    bool streams;     /* a weight, of which a streamed load has the bytes */
     uint64_t bytes;   /* for the largest symbols, */
     uint64_t n_runs;  /* in so many ranges */
     uint64_t staging; /* where they pass, if the device is staged */
@@ -138,7 +141,7 @@ typedef struct core_forecast {
     core_span *submits;    /* [plan->n_steps] of the host */
     core_span *host_waits; /* [plan->n_steps] before the submit */
     core_span last_wait;   /* of the host, for everything to end */
-    double *busy_ns;       /* [plan->n_devices] */
+    double *busy_ns;       /* [plan->n_queues] */
     double certain; /* part of the devices' work whose costs were measured */
 } core_forecast;
 
@@ -153,10 +156,12 @@ typedef struct core_memplan {
     uint64_t size;    /* bytes used */
 } core_memplan;
 
+/* A queue of a device that steps are submitted to. */
 typedef struct core_plan_device {
     clv_device *dev;
+    uint32_t queue;   /* of the device: 0, or one that only copies */
     uint32_t n_steps; /* of a run; 0: unused */
-    uint64_t room;    /* core_device_room() before anything was measured */
+    uint64_t room;    /* clv_device_room() before anything was measured */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see */
@@ -173,21 +178,23 @@ struct clv_plan {
     const clv_graph *source;   /* what was planned */
     const clv_graph *graph;    /* what is run: source or cut.graph */
     core_cut cut;              /* nothing in it where no node is cut */
-    core_plan_device *devices; /* in preference order */
+    core_plan_device *devices; /* [n_queues] in preference order, then the
+                                  queues that copy for some of them */
     core_choice *choices;      /* [source->n_nodes] */
     core_piece *pieces;        /* in node order; device: into devices */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
-    uint64_t *clocks; /* [n_steps * n_devices] signals that each device
+    uint64_t *clocks; /* [n_steps * n_queues] signals that each queue
                          has given before a step begins, whoever
                          waited for them */
     core_wait *waits;
     core_load *loads;
-    core_copy *copies;          /* in the order of their parts */
-    core_state_use *state_uses; /* where any device has memory of its own */
-    core_state_end *state_ends; /* likewise */
-    core_place *places;         /* [graph->n_tensors] */
-    uint32_t n_devices, n_pieces, n_parts, n_steps, n_waits, n_loads;
+    core_copy *copies;            /* in the order of their parts */
+    core_state_use *state_uses;   /* where any device has memory of its own */
+    core_state_end *state_ends;   /* likewise */
+    core_place *places;           /* [graph->n_tensors] */
+    uint32_t n_devices, n_queues; /* n_devices: queues that compute */
+    uint32_t n_pieces, n_parts, n_steps, n_waits, n_loads;
     uint32_t n_copies, n_state_uses, n_state_ends;
     uint64_t pointer_align;  /* most that a device asks for; at least 1 */
     uint64_t align;          /* of offsets in the arena */

@@ -563,13 +563,16 @@ typedef struct clv_device_info {
     uint32_t flags;    /* CLV_DEVICE_* */
     uint32_t clock;    /* clv_clock */
     uint32_t n_mem_types;
-    uint32_t queue_depth;  /* submits that may be in flight; 0: no bound */
-    uint32_t max_programs; /* resident at once; 0: no bound */
+    uint32_t
+        queue_depth; /* submits that may be in flight in a queue; 0: no bound */
+    uint32_t max_programs;             /* resident at once; 0: no bound */
     uint64_t memory_size, memory_free; /* bytes; 0: unknown */
     uint32_t units;                    /* cores, compute units */
     uint32_t reserved;
     uint64_t program_size; /* bytes of weights and tensors that a program may
                              reach; 0: no bound */
+    uint32_t copy_queues;  /* that copy beside the work of queue 0; 0: none */
+    uint32_t reserved2;
 } clv_device_info;
 
 /* A device that has DEVICE_LOCAL types, none of which is HOST_VISIBLE, COHERENT
@@ -744,9 +747,11 @@ typedef struct clv_command {
 } clv_command;
 
 /* Commands run in order; all start after the waits and the signals follow the
- * last. Without commands, the signals follow the waits and all earlier submits.
- * When a wait fails the commands do not run, and the signals fail with its
- * status and message. The arrays are only read during the call. */
+ * last. Without commands, the signals follow the waits and all earlier submits
+ * of the queue. Queues of a device run side by side; what one of them needs of
+ * another is in its waits, which may be on the device's own timelines. When a
+ * wait fails the commands do not run, and the signals fail with its status and
+ * message. The arrays are only read during the call. */
 typedef struct clv_submit {
     clv_header header;
     const clv_command *commands;
@@ -754,6 +759,8 @@ typedef struct clv_submit {
     uint32_t n_commands, command_stride;
     uint32_t n_waits, n_signals;
     uint64_t correlation; /* copied to the trace records; 0: do not record */
+    uint32_t queue; /* 0: all commands; 1 .. copy_queues: COPY and FILL alone */
+    uint32_t reserved;
 } clv_submit;
 
 /* ------------------------------------------------------------------------ */
@@ -1008,10 +1015,10 @@ typedef struct clv_plugin_api {
                               const clv_compile *compile, uint8_t key[32]);
 
     /* --- work ----------------------------------------------------------- */
-    /* [dev] Does not block; at queue_depth submits in flight it answers
-     * CLV_ERR_LIMIT. After an error nothing of the submit runs. Submits of a
-     * device run in their order, each as if it began when the one before it had
-     * ended. A later failure fails the signalled timelines. */
+    /* [dev] Does not block; at queue_depth submits in flight in its queue it
+     * answers CLV_ERR_LIMIT. After an error nothing of the submit runs. Submits
+     * of a queue run in their order, each as if it began when the one before it
+     * had ended. A later failure fails the signalled timelines. */
     clv_status (*submit)(clv_plugin_device *dev, const clv_submit *submit);
 
     /* --- timing --------------------------------------------------------- */

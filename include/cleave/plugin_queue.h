@@ -1,11 +1,12 @@
 /*
- * cleave/plugin_queue.h - an in-order queue and timelines for backend plugins
+ * cleave/plugin_queue.h - in-order queues and timelines for backend plugins
  *
  * For devices that have none of their own: a thread takes one submit after the
- * other, waits for what it waits for, has the plugin run it, and signals. Not
- * part of the ABI: functions that a plugin compiles into itself, or does
- * without. They need POSIX threads and GNU C: compile with -std=gnu11 or later,
- * or define _GNU_SOURCE.
+ * other, waits for what it waits for, has the plugin run it, and signals. Copy
+ * queues have a thread each, on the same timelines. Not part of the ABI:
+ * functions that a plugin compiles into itself, or does without. They need
+ * POSIX threads and GNU C: compile with -std=gnu11 or later, or define
+ * _GNU_SOURCE.
  *
  * clv_device_close, clv_queue_submit, clv_fault_inject, clv_trace_read and
  * clv_timeline_create, _destroy, _query, _signal, _fail and _wait are slots as
@@ -107,35 +108,50 @@ static inline int clv_spin_once(clv_spin *spin, clv_spin_state *state,
     return 1;
 }
 
-typedef struct clv_queue clv_queue;
+typedef struct clv_queue clv_queue; /* those of a device */
 
 /* What the queue asks of the plugin; ctx is the queue's. */
 typedef struct clv_queue_fns {
     /* In submit, for each command, with its program if it is a RUN: whether it
      * can be run. What is refused there does not have to be an error later. */
     clv_status (*check)(void *ctx, const clv_command *command);
-    /* On the queue's thread, for each command in order, once all waits are
-     * over: command i of the submit. Both are copies, with their bindings and
-     * symbols; programs and buffers are the host's. A failure says why in
-     * message, ends the submit and fails its signals. */
+    /* On the thread of the submit's queue, for each command in order, once all
+     * waits are over: command i of the submit. Both are copies, with their
+     * bindings and symbols; programs and buffers are the host's. A failure says
+     * why in message, ends the submit and fails its signals. */
     clv_status (*run)(void *ctx, const clv_submit *submit, uint32_t i,
                       char message[CLV_MESSAGE_SIZE]);
 } clv_queue_fns;
+
+/* One of the device's queues: submits in their order, and the thread that takes
+ * them. */
+typedef struct clv_fifo {
+    clv_queue *queue;
+    uint32_t index; /* clv_submit.queue */
+    int started;    /* the thread is to be joined */
+    pthread_t thread;
+    /* By the lock: */
+    clv_queue_job *first, *last; /* the first one is running */
+    uint32_t n_jobs;
+    uint64_t n_pushed; /* jobs so far */
+} clv_fifo;
 
 struct clv_queue {
     const clv_host_api *host;
     const clv_queue_fns *fns;
     void *ctx;
-    uint32_t depth;
-    uint64_t poll_ns; /* how long the thread polls before it blocks */
+    uint32_t depth;     /* of each */
+    uint32_t n_copying; /* clv_device_info.copy_queues */
+    clv_fifo *fifos;    /* [1 + n_copying] in one block with this */
+    uint64_t poll_ns;   /* how long a thread polls before it blocks */
+    /* Whether the device, by what was handed to it, brings the timeline there
+     * before it begins the submit, which is handed to it next; so nobody waits.
+     * With the lock held. NULL: it never does. */
+    int (*is_ahead)(void *ctx, const clv_submit *submit,
+                    const clv_timeline_point *point);
     clv_spin_state spin;
-    pthread_t thread;
-    int started;                 /* the thread is to be joined */
-    pthread_mutex_t lock;        /* of what follows, and of the timelines */
-    pthread_cond_t changed;      /* any of that */
-    clv_queue_job *first, *last; /* the first one is running */
-    uint32_t n_jobs;
-    uint64_t n_pushed;         /* jobs so far */
+    pthread_mutex_t lock;      /* of what follows, and of the timelines */
+    pthread_cond_t changed;    /* any of that */
     clv_trace_record *records; /* [CLV_MAX_RECORDS] a ring, or NULL */
     uint32_t first_record, n_records;
     int stop;
@@ -373,6 +389,7 @@ static inline clv_status clv_queue_check_stop(const clv_queue *queue,
 /* With the lock held. Another device's flag word wakes nobody, so it is looked
  * at again and again. */
 static inline clv_status clv_queue_await(clv_queue *queue,
+                                         const clv_submit *submit,
                                          const clv_timeline_point *point,
                                          char *message)
 {
@@ -382,9 +399,13 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     uint64_t word;
     clv_queue_poll(queue, flag, point->value);
     while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
-           !queue->lost)
+           !queue->lost) {
+        if (queue->is_ahead && point->timeline &&
+            queue->is_ahead(queue->ctx, submit, point))
+            return CLV_OK;
         clv_queue_pause(queue, point->timeline ? UINT64_MAX / 2
                                                : clv_queue_now() + look_ns);
+    }
     if (word < point->value)
         return clv_queue_check_stop(queue, message);
     if (!(word & CLV_FLAG_FAILED))
@@ -424,8 +445,26 @@ clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < submit->n_waits && !status; i++)
-        status = clv_queue_await(queue, &submit->waits[i], message);
+        status = clv_queue_await(queue, submit, &submit->waits[i], message);
     return clv_queue_may_begin(queue, submit, status, message);
+}
+
+/* With the lock held, given up meanwhile: for a submit that the device has
+ * done, until what is_ahead() said has shown, which may have failed. */
+static inline clv_status
+clv_queue_settle(clv_queue *queue, const clv_submit *submit, char *message)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        const clv_timeline_point *point = &submit->waits[i];
+        const clv_plugin_timeline *tl = point->timeline;
+        while (tl && tl->word < point->value && !queue->lost)
+            clv_queue_pause(queue, UINT64_MAX / 2);
+        if (tl && tl->status) {
+            memcpy(message, tl->message, CLV_MESSAGE_SIZE);
+            return tl->status;
+        }
+    }
+    return CLV_OK;
 }
 
 /* With the lock held. */
@@ -446,16 +485,18 @@ static inline void clv_queue_job_free(clv_queue *queue, clv_queue_job *job)
     clv_free(queue->host, job);
 }
 
+/* The thread of a queue; its argument is the clv_fifo. */
 static inline void *clv_queue_main(void *arg)
 {
-    clv_queue *queue = (clv_queue *)arg;
+    clv_fifo *fifo = (clv_fifo *)arg;
+    clv_queue *queue = fifo->queue;
     pthread_mutex_lock(&queue->lock);
     for (uint64_t n = 1;; n++) {
-        if (!queue->first)
-            clv_queue_poll(queue, &queue->n_pushed, n);
-        while (!queue->first && !queue->stop)
+        if (!fifo->first)
+            clv_queue_poll(queue, &fifo->n_pushed, n);
+        while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        clv_queue_job *job = queue->first;
+        clv_queue_job *job = fifo->first;
         if (!job)
             break;
         char message[CLV_MESSAGE_SIZE] = "";
@@ -468,8 +509,8 @@ static inline void *clv_queue_main(void *arg)
             if (!status && queue->lost)
                 status = clv_queue_check_stop(queue, message);
         }
-        queue->first = job->next;
-        queue->n_jobs--;
+        fifo->first = job->next;
+        fifo->n_jobs--;
         clv_queue_end(&job->submit, status, message);
         pthread_mutex_unlock(&queue->lock);
         clv_queue_job_free(queue, job);
@@ -491,20 +532,28 @@ static inline clv_status clv_thread_start(const clv_host_api *host,
                  : CLV_OK;
 }
 
-/* A queue without its thread, and fills base; clv_queue_create() explains the
- * rest. The plugin starts queue->thread itself, with clv_queue_main and the
- * queue for its argument, and sets queue->started. */
+/* Queues without their threads, and fills base; clv_queue_create() explains the
+ * rest. n_copying: how many there are beside queue 0. */
 static inline clv_status clv_queue_new(const clv_host_api *host, uint32_t depth,
+                                       uint32_t n_copying,
                                        const clv_queue_fns *fns, void *ctx,
                                        clv_device_base *base)
 {
-    clv_queue *queue = (clv_queue *)clv_new(host, sizeof *queue);
+    const uint32_t n = 1 + n_copying;
+    clv_queue *queue =
+        (clv_queue *)clv_new(host, sizeof *queue + n * sizeof(clv_fifo));
     if (!queue)
         return CLV_ERR_NO_MEMORY;
     queue->host = host;
     queue->fns = fns;
     queue->ctx = ctx;
     queue->depth = depth;
+    queue->n_copying = n_copying;
+    queue->fifos = (clv_fifo *)(void *)(queue + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        queue->fifos[i].queue = queue;
+        queue->fifos[i].index = i;
+    }
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -523,9 +572,11 @@ static inline void clv_queue_stop(clv_queue *queue)
     __atomic_store_n(&queue->stop, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
-    if (queue->started)
-        pthread_join(queue->thread, NULL);
-    queue->started = 0;
+    for (uint32_t i = 0; i <= queue->n_copying; i++) {
+        if (queue->fifos[i].started)
+            pthread_join(queue->fifos[i].thread, NULL);
+        queue->fifos[i].started = 0;
+    }
 }
 
 /* Stops it. The timelines are gone. NULL is legal. */
@@ -540,34 +591,35 @@ static inline void clv_queue_destroy(clv_queue *queue)
     clv_free(queue->host, queue);
 }
 
-/* As clv_queue_create(), with a thread of the plugin's own, whose argument is
- * the queue; clv_queue_main() shows what it has to do. */
-static inline clv_status clv_queue_start(const clv_host_api *host,
-                                         uint32_t depth,
-                                         const clv_queue_fns *fns, void *ctx,
-                                         void *(*thread)(void *queue),
-                                         clv_device_base *base)
+/* A thread for each queue, whose argument is its clv_fifo: clv_queue_main(), or
+ * the plugin's own, for which that one shows what it has to do. After a
+ * failure, too, the queue is to be destroyed. */
+static inline clv_status clv_queue_start(clv_queue *queue,
+                                         void *(*thread)(void *fifo))
 {
-    CLV_TRY(clv_queue_new(host, depth, fns, ctx, base));
-    clv_status status =
-        clv_thread_start(host, thread, base->queue, &base->queue->thread);
-    base->queue->started = !status;
-    if (status) {
-        clv_queue_destroy(base->queue);
-        base->queue = NULL;
+    for (uint32_t i = 0; i <= queue->n_copying; i++) {
+        clv_fifo *fifo = &queue->fifos[i];
+        CLV_TRY(clv_thread_start(queue->host, thread, fifo, &fifo->thread));
+        fifo->started = 1;
     }
-    return status;
+    return CLV_OK;
 }
 
-/* Fills base, and starts the thread. depth: submits in flight before the next
- * answers CLV_ERR_LIMIT, as clv_device_info.queue_depth; 0: no bound. fns and
- * ctx outlive the queue. */
+/* Fills base, and starts the thread of a device without copy queues. depth:
+ * submits in flight before the next answers CLV_ERR_LIMIT, as
+ * clv_device_info.queue_depth; 0: no bound. fns and ctx outlive the queue. */
 static inline clv_status clv_queue_create(const clv_host_api *host,
                                           uint32_t depth,
                                           const clv_queue_fns *fns, void *ctx,
                                           clv_device_base *base)
 {
-    return clv_queue_start(host, depth, fns, ctx, clv_queue_main, base);
+    CLV_TRY(clv_queue_new(host, depth, 0, fns, ctx, base));
+    clv_status status = clv_queue_start(base->queue, clv_queue_main);
+    if (status) {
+        clv_queue_destroy(base->queue);
+        base->queue = NULL;
+    }
+    return status;
 }
 
 /* For a device made by clv_new() that owns nothing else. */
@@ -580,10 +632,11 @@ static inline void clv_device_close(clv_plugin_device *dev)
     clv_free(host, dev);
 }
 
+/* Of a submit that was read by clv_read(). */
 static inline clv_status clv_queue_check(const clv_queue *queue,
                                          const clv_submit *submit)
 {
-    CLV_TRY(clv_check_submit(queue->host, submit));
+    CLV_TRY(clv_check_submit(queue->host, submit, queue->n_copying));
     for (uint32_t i = 0; i < submit->n_commands; i++) {
         clv_command c;
         clv_read(&c, sizeof c,
@@ -596,20 +649,21 @@ static inline clv_status clv_queue_check(const clv_queue *queue,
 /* With the lock held. False: it is full. */
 static inline int clv_queue_add(clv_queue *queue, clv_queue_job *job)
 {
-    if (queue->depth && queue->n_jobs >= queue->depth)
+    clv_fifo *fifo = &queue->fifos[job->submit.queue];
+    if (queue->depth && fifo->n_jobs >= queue->depth)
         return 0;
     for (uint32_t i = 0; i < job->submit.n_waits; i++)
         if (job->submit.waits[i].timeline)
             job->submit.waits[i].timeline->refs++;
     for (uint32_t i = 0; i < job->submit.n_signals; i++)
         job->submit.signals[i].timeline->refs++;
-    if (queue->first)
-        queue->last->next = job;
+    if (fifo->first)
+        fifo->last->next = job;
     else
-        queue->first = job;
-    queue->last = job;
-    queue->n_jobs++;
-    __atomic_store_n(&queue->n_pushed, queue->n_pushed + 1, __ATOMIC_RELEASE);
+        fifo->first = job;
+    fifo->last = job;
+    fifo->n_jobs++;
+    __atomic_store_n(&fifo->n_pushed, fifo->n_pushed + 1, __ATOMIC_RELEASE);
     pthread_cond_broadcast(&queue->changed);
     return 1;
 }
@@ -670,13 +724,15 @@ static inline clv_status clv_queue_submit(clv_plugin_device *dev,
                                           const clv_submit *submit)
 {
     clv_queue *queue = clv_base(dev)->queue;
+    clv_submit own;
+    clv_read(&own, sizeof own, submit);
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(clv_queue_check(queue, submit));
+    CLV_TRY(clv_queue_check(queue, &own));
     clv_queue_job *job = (clv_queue_job *)clv_new(
-        queue->host, clv_queue_copy_submit(NULL, submit));
+        queue->host, clv_queue_copy_submit(NULL, &own));
     if (!job)
         return CLV_ERR_NO_MEMORY;
-    clv_queue_copy_submit((char *)job, submit);
+    clv_queue_copy_submit((char *)job, &own);
     pthread_mutex_lock(&queue->lock);
     int added = clv_queue_add(queue, job);
     pthread_mutex_unlock(&queue->lock);

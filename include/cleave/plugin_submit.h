@@ -14,12 +14,14 @@
 extern "C" {
 #endif
 
-/* Whether a submit, read by clv_read(), has what it counts, and commands that
- * are known. Programs, buffers and bindings are not looked at. */
+/* Whether a submit, read by clv_read(), is for a queue that there is, and has
+ * what it counts, and commands that are known there. n_copying: of the device's
+ * queues beside queue 0. Programs, buffers and bindings are not looked at. */
 static inline clv_status clv_check_submit(const clv_host_api *host,
-                                          const clv_submit *submit)
+                                          const clv_submit *submit,
+                                          uint32_t n_copying)
 {
-    int known = clv_chain_known(submit);
+    int known = clv_chain_known(submit), runs = 0;
     int whole = (!submit->n_commands || submit->commands) &&
                 (!submit->n_waits || submit->waits) &&
                 (!submit->n_signals || submit->signals);
@@ -28,6 +30,7 @@ static inline clv_status clv_check_submit(const clv_host_api *host,
             submit->commands, i, submit->command_stride);
         known = clv_chain_known(c) && c->kind >= CLV_COMMAND_RUN &&
                 c->kind <= CLV_COMMAND_FILL;
+        runs |= c->kind == CLV_COMMAND_RUN;
         whole = c->kind != CLV_COMMAND_RUN ||
                 (c->program && (!c->n_bindings || c->bindings) &&
                  (!c->n_symbols || c->symbols));
@@ -46,6 +49,11 @@ static inline clv_status clv_check_submit(const clv_host_api *host,
                         "the submit has a run without a program, a wait or "
                         "signal without a timeline, or for 2^63 and more, or "
                         "an array that is NULL");
+    if (submit->queue > n_copying || (submit->queue && runs))
+        return clv_fail(host, CLV_ERR_INVALID,
+                        "a submit to queue %u; there are %u beside queue 0, "
+                        "for copies and fills alone",
+                        (unsigned)submit->queue, (unsigned)n_copying);
     return CLV_OK;
 }
 

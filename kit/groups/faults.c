@@ -301,6 +301,39 @@ static void run_not_begun(kit *k, const void *arg)
     p->api.buffer_free(buf);
 }
 
+/* Work and copies that are held back or wait for each other end with it. */
+static void run_lost_queues(kit *k, const void *arg)
+{
+    kit_plugin p;
+    (void)arg;
+    victim_open(k, &p);
+    const uint32_t type = kit_visible_type(&p), queues = 1 + p.info.copy_queues;
+    clv_plugin_buffer *buf = kit_buffer(&p, type, 64);
+    clv_plugin_timeline *gate = kit_timeline(&p, 0),
+                        *done = kit_timeline(&p, 0);
+    clv_command fill = kit_fill(buf, 0, 64, 1);
+    clv_timeline_point wait = kit_point(gate, 1);
+    for (uint32_t q = 0; q < queues; q++) {
+        clv_timeline_point end = kit_point(done, q + 1);
+        KIT_OK(k, kit_submit_to(&p, q, &fill, 1, &wait, &end, 0),
+               "submit to queue %u", (unsigned)q);
+        wait = kit_point(done, q + 1);
+    }
+    if (!inject(k, &p, CLV_FAULT_LOST, "CLV_FAULT_LOST")) {
+        p.api.timeline_signal(gate, 1);
+    } else {
+        kit_expect(k, kit_wait_for(&p, done, queues, KIT_PATIENCE_NS),
+                   CLV_ERR_DEVICE_LOST,
+                   "waiting for queues in flight when the device is lost");
+        check_failed(k, &p, done);
+        check_lost(k, &p);
+    }
+    p.api.timeline_destroy(gate);
+    p.api.timeline_destroy(done);
+    p.api.buffer_free(buf);
+    victim_close(k, &p, "a lost device with copy queues");
+}
+
 static void run_unknown(kit *k, const void *arg)
 {
     kit_plugin *p = kit_under_test(k);
@@ -313,6 +346,9 @@ static void run_unknown(kit *k, const void *arg)
 static void list(kit_list *l)
 {
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_lost, NULL, "lost");
+    kit_add(l, KIT_PER_DEVICE,
+            KIT_NEEDS_FAULTS | KIT_NEEDS_COPY_QUEUES | KIT_NEEDS_HOST_VISIBLE,
+            run_lost_queues, NULL, "lost_queues");
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_hang, NULL, "hang");
     kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_FAULTS, run_unknown, NULL, "unknown");
     kit_add(l, KIT_PER_DEVICE, 0, run_close_pending, NULL, "close_pending");

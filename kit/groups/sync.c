@@ -324,6 +324,7 @@ static void list(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, 0, run_flag_order, NULL, "flag.order");
     kit_add(l, KIT_PER_DEVICE, 0, run_flag_lines, NULL, "flag.lines");
     sync_list_work(l);
+    sync_list_queues(l);
 }
 
 const kit_group kit_group_sync = {

@@ -21,5 +21,7 @@ void sync_note_times(kit *k, const char *what, uint64_t *times, uint32_t n);
 
 /* Cases of timelines with submitted work. */
 void sync_list_work(kit_list *l);
+/* Cases of copies beside work. */
+void sync_list_queues(kit_list *l);
 /* Cases of work that fails. */
 void sync_list_failures(kit_list *l);

@@ -32,6 +32,7 @@ enum {
     KIT_NEEDS_FAULTS = 1u << 4,       /* fault_inject */
     KIT_NEEDS_UNLOADABLE = 1u << 5,   /* CLV_PLUGIN_UNLOADABLE */
     KIT_NEEDS_FD_IMPORT = 1u << 6,    /* of descriptors */
+    KIT_NEEDS_COPY_QUEUES = 1u << 7,  /* clv_device_info.copy_queues */
 };
 
 typedef enum kit_scope {

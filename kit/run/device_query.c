@@ -17,6 +17,8 @@ static uint32_t device_has(const kit_plugin *p)
 {
     const uint32_t fds = CLV_HANDLE_DMABUF | CLV_HANDLE_OPAQUE_FD;
     uint32_t has = table_has(&p->api);
+    if (p->info.copy_queues)
+        has |= KIT_NEEDS_COPY_QUEUES;
     for (uint32_t i = 0; i < p->n_mem_types; i++) {
         const clv_mem_type *t = &p->mem_types[i];
         if (t->flags & CLV_MEM_HOST_VISIBLE && p->api.buffer_map)

@@ -75,7 +75,8 @@ const char *kit_needs_text(uint32_t needs, char out[KIT_TEXT_SIZE])
                                         "device times",
                                         "fault_inject()",
                                         "a plugin that may be unloaded",
-                                        "import of descriptors"};
+                                        "import of descriptors",
+                                        "copy queues"};
     size_t n = 0;
     out[0] = 0;
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)

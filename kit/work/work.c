@@ -194,10 +194,10 @@ clv_timeline_point kit_point(clv_plugin_timeline *tl, uint64_t value)
     return (clv_timeline_point){.timeline = tl, .value = value};
 }
 
-clv_status kit_try_submit(kit_plugin *p, const clv_command *commands,
-                          uint32_t n, const clv_timeline_point *wait,
-                          const clv_timeline_point *signal,
-                          uint64_t correlation)
+clv_status kit_submit_to(kit_plugin *p, uint32_t queue,
+                         const clv_command *commands, uint32_t n,
+                         const clv_timeline_point *wait,
+                         const clv_timeline_point *signal, uint64_t correlation)
 {
     clv_timeline_point points[2];
     memset(points, 0, sizeof points);
@@ -213,12 +213,21 @@ clv_status kit_try_submit(kit_plugin *p, const clv_command *commands,
                     .command_stride = sizeof *commands,
                     .n_waits = wait != NULL,
                     .n_signals = signal != NULL,
-                    .correlation = correlation};
+                    .correlation = correlation,
+                    .queue = queue};
     clv_status status = p->api.submit(p->dev, &s);
     /* Only read during the call. */
     memset(points, 0xdd, sizeof points);
     memset(&s, 0xdd, sizeof s);
     return status;
+}
+
+clv_status kit_try_submit(kit_plugin *p, const clv_command *commands,
+                          uint32_t n, const clv_timeline_point *wait,
+                          const clv_timeline_point *signal,
+                          uint64_t correlation)
+{
+    return kit_submit_to(p, 0, commands, n, wait, signal, correlation);
 }
 
 void kit_do(kit_plugin *p, const clv_command *commands, uint32_t n,

@@ -55,7 +55,13 @@ clv_command kit_copy(clv_plugin_buffer *dst, uint64_t dst_offset,
                      clv_plugin_buffer *src, uint64_t src_offset,
                      uint64_t size);
 clv_timeline_point kit_point(clv_plugin_timeline *tl, uint64_t value);
-/* wait and signal may be NULL. */
+/* To this queue; wait and signal may be NULL. */
+clv_status kit_submit_to(kit_plugin *p, uint32_t queue,
+                         const clv_command *commands, uint32_t n,
+                         const clv_timeline_point *wait,
+                         const clv_timeline_point *signal,
+                         uint64_t correlation);
+/* To queue 0. */
 clv_status kit_try_submit(kit_plugin *p, const clv_command *commands,
                           uint32_t n, const clv_timeline_point *wait,
                           const clv_timeline_point *signal,

@@ -133,10 +133,24 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 /* ------------------------------------------------------------------------ */
 /* Planning                                                                 */
 
+/* Of graphs for batches of all lengths up to one, each is for so many times as
+ * many tokens as the one before, and none for fewer than the least. */
+#define NEXT_LENGTH 4
+#define LEAST_LENGTH 16
+
+uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
+{
+    uint32_t n = r->n_batch;
+    while (r->n_devices > 1 && !r->params.n_plans &&
+           n / NEXT_LENGTH >= LEAST_LENGTH && n / NEXT_LENGTH >= n_tokens)
+        n /= NEXT_LENGTH;
+    return n_tokens == 1 ? 1 : n;
+}
+
 /* The graph for batches of all lengths. */
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
-    const uint32_t n = q->n == 1 ? 1 : r->n_batch;
+    const uint32_t n = llm_choice_length(r, q->n);
     return (llm_shape){n, n == 1, q->all_logits, false};
 }
 

@@ -1,6 +1,10 @@
 /*
  * Which runner a batch of n tokens uses.
  *
+ * Without devices of static shapes, few tokens have a graph of their own where
+ * there are several devices: how best to divide work depends on how much there
+ * is.
+ *
  * Where a device has static shapes, a run has one length: n, or n rounded up to
  * lengths of such devices or to a sum of two or three of them, whichever plan
  * has the least predicted time. Without predictions it is n itself, or the
@@ -26,6 +30,9 @@
  * belongs to the caller. */
 clv_status llm_choice_make(llm_runners *r, const llm_request *request,
                            llm_runner **out);
+/* Up to how many tokens the graph for a batch of n takes that is no graph of
+ * one length. */
+uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens);
 /* Shapes of one length that can serve the request, the best guess first. */
 clv_status llm_choice_shapes(llm_runners *r, const llm_request *request,
                              llm_shape shapes[LLM_MAX_TRIED], uint32_t *n);

@@ -74,15 +74,20 @@ static uint32_t count_devices(const llm_runners *r)
                              : clv_context_device_count(r->model->ctx);
 }
 
-static bool any_static(const llm_runners *r)
+static void look_at_devices(llm_runners *r)
 {
+    const uint64_t size = clv_model_describe(r->model)->size;
+    r->n_devices = 0;
+    r->fixed = r->scarce = false;
     for (uint32_t i = 0; i < count_devices(r); i++) {
         const clv_device *dev = device_at(r, i);
-        if (dev && !clv_device_lost(dev) &&
-            clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES)
-            return true;
+        if (!dev || clv_device_lost(dev))
+            continue;
+        r->n_devices++;
+        r->fixed |=
+            (clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES) != 0;
+        r->scarce |= size > clv_device_room(dev);
     }
-    return false;
 }
 
 void llm_runners_finish(llm_runners *r)
@@ -113,7 +118,7 @@ clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
     }
     r->params.plans = plans;
     r->params.n_plans = n_plans;
-    r->fixed = any_static(r);
+    look_at_devices(r);
     return CLV_OK;
 }
 
@@ -162,10 +167,39 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
     }
 }
 
+static bool is_there(const llm_runners *r, uint32_t n_tokens)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->items[i]->shape.n_tokens == n_tokens)
+            return true;
+    return false;
+}
+
+/* Where not all weights find room, those of the plan for single tokens, which
+ * works with each of them once a token, come first: what other plans are given
+ * is left, one at a time, and what lies there already. */
+static clv_status make_room(llm_runners *r, const llm_request *request)
+{
+    const llm_request one = {
+        .n = 1, .n_free = request->n_free, .all_logits = request->all_logits};
+    llm_runner *runner;
+    if (!r->scarce || request->n == 1 ||
+        is_there(r, llm_choice_length(r, request->n)))
+        return CLV_OK;
+    for (uint32_t i = r->n; i-- > 0;)
+        if (r->items[i]->shape.n_tokens != 1) {
+            runner = r->items[i];
+            take_out(r, runner);
+            llm_runner_destroy(runner);
+        }
+    return r->n ? CLV_OK : llm_runners_get(r, &one, &runner);
+}
+
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
+    CLV_TRY(make_room(r, request));
     clv_status status = llm_choice_make(r, request, &runner);
     if (!status)
         llm_runner_plan_again(runner, &r->params);

@@ -34,7 +34,9 @@ typedef struct llm_runners {
     llm_runner_params params; /* devices: owned, those that are not lost, or
                                  NULL: all of the context; plans: the session's
                                */
-    bool fixed;               /* a device has static shapes */
+    uint32_t n_devices;       /* that are not lost */
+    bool fixed;               /* one of them has static shapes, */
+    bool scarce;              /* or memory that does not hold all weights */
     int64_t *lengths;         /* of static devices; NULL: not yet asked for */
     uint32_t n_lengths;
     llm_runner *items[LLM_MAX_RUNNERS]; /* the most recently used first */

@@ -1,6 +1,7 @@
 #include "maker.h"
 #include "../profile/accepts.h"
 #include "../../core/device/loss.h"
+#include "../../core/device/caps.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 #include "../../core/config/config.h"
@@ -13,8 +14,12 @@
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                   */
 
-/* Part of a device's memory that is left to what it works on beside states. */
+/* Part of a device's memory that is left to what it works on beside states;
+ * more where other plans will need room for weights that pass through. */
 #define WORKSPACE 16
+#define WORKSPACE_IF_SCARCE 8
+/* And of what is left then the part for weights that only other plans use. */
+#define FOR_MORE 8
 
 /* Bytes of the graph's states, all of which may come to lie on one device. */
 static uint64_t state_bytes(const clv_graph *graph)
@@ -27,17 +32,32 @@ static uint64_t state_bytes(const clv_graph *graph)
     return sum;
 }
 
-/* For weights, which devices without memory of their own use where they lie. */
+/* Whether the device holds weights already, for another plan. */
+static bool holds_weights(const clv_graph *graph, const clv_device *dev)
+{
+    core_runs range;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->values[v].weight &&
+            core_tensor_copy_at(graph->values[v].weight, dev, 0, &range))
+            return true;
+    return false;
+}
+
+/* For weights, which devices without memory of their own use where they lie.
+ * Where not all of them find room, those of the first plan stay, and what they
+ * leave is for what other plans work on. */
 static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
 {
     const clv_device *dev = of->dev;
     uint64_t size = of->room, states = state_bytes(graph);
+    const bool is_scarce = core_graph_weight_bytes(graph) > size;
     uint64_t there = atomic_load(&dev->state_bytes);
     if (size == UINT64_MAX)
         return size;
-    size -= size / WORKSPACE;
+    size -= size / (is_scarce ? WORKSPACE_IF_SCARCE : WORKSPACE);
     states = states > there ? states - there : 0;
-    return size > states ? size - states : 0;
+    size = size > states ? size - states : 0;
+    return is_scarce && holds_weights(graph, dev) ? size / FOR_MORE : size;
 }
 
 static void describe_devices(planner_maker *m)
@@ -54,10 +74,12 @@ static void describe_devices(planner_maker *m)
                         !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (planner_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
-            .memory = memory_of(m->graph, &m->plan->devices[d]),
+            .memory = planner_maker_streams(m, d)
+                          ? UINT64_MAX
+                          : memory_of(m->graph, &m->plan->devices[d]),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
-            out->memory_index = 1 + d;
+            out->memory_index = 1 + m->owners[d];
             m->several = true;
         }
         if (!o)
@@ -69,6 +91,82 @@ static void describe_devices(planner_maker *m)
         out->dispatch_ns = o->dispatch;
         out->wait_ns = block ? o->wait_block : o->wait_poll;
     }
+}
+
+/* ------------------------------------------------------------------------ */
+/* Lanes                                                                     */
+
+/* A device may be sent the weights that it cannot hold. */
+static bool may_stream(const planner_maker *m, uint32_t device)
+{
+    const core_plan_device *d = &m->plan->devices[device];
+    uint32_t type;
+    return m->strategy == PLANNER_STRATEGY_TENSOR &&
+           core_device_has_local(d->dev, &type) &&
+           m->n_devices < PLANNER_SOLVE_DEVICES &&
+           core_graph_weight_bytes(m->graph) > d->room;
+}
+
+/* Of a matrix that is worth it: not the rows of a table, nor vectors. */
+static bool has_matrix(const planner_maker *m, uint32_t node)
+{
+    uint32_t operand;
+    const clv_value weight = planner_maker_weight(m, node, &operand);
+    return weight != CLV_NO_TENSOR && m->graph->tensors[weight].rank > 1 &&
+           m->graph->nodes[node].op != CLV_OP_GET_ROWS;
+}
+
+void planner_stream_weights(clv_graph *graph)
+{
+    for (clv_value v = 0; v < graph->n_tensors; v++) {
+        if (graph->tensors[v].usage != CLV_USAGE_WEIGHT)
+            continue;
+        graph->tensors[v].usage = CLV_USAGE_TRANSIENT;
+        core_desc_set_dense(&graph->tensors[v]);
+    }
+}
+
+/* What a device answers for nodes whose weights it is sent. */
+static clv_status ask_streamed(const planner_maker *m, uint32_t device,
+                               clv_op_caps *out)
+{
+    const uint32_t n = m->graph->n_nodes;
+    core_piece *pieces = calloc(n, sizeof *pieces);
+    core_cut cut = {0};
+    for (uint32_t i = 0; pieces && i < n; i++)
+        pieces[i].node = i;
+    clv_status status = pieces ? core_cut_try(m->graph, pieces, n, &cut)
+                               : core_no_memory("for a plan");
+    if (!status) {
+        planner_stream_weights(cut.graph);
+        const clv_subgraph view = core_graph_view(cut.graph);
+        status = core_device_caps(planner_maker_device(m, device), &view, out);
+    }
+    for (uint32_t i = 0; i < n && !status; i++)
+        if (!has_matrix(m, i))
+            out[i].answer = CLV_ANSWER_NO;
+    core_cut_finish(&cut);
+    free(pieces);
+    return status;
+}
+
+/* The plan's devices, then those again that weights may be streamed to. */
+static clv_status add_lanes(planner_maker *m, const clv_op_caps *caps)
+{
+    const size_t n = m->graph->n_nodes;
+    for (uint32_t d = 0; d < m->plan->n_devices; d++)
+        m->owners[d] = d;
+    for (uint32_t d = 0; d < m->plan->n_devices; d++)
+        if (may_stream(m, d))
+            m->owners[m->n_devices++] = d;
+    m->devices = calloc(m->n_devices + 1u, sizeof *m->devices);
+    m->caps = calloc(m->n_devices * n + 1, sizeof *m->caps);
+    if (!m->devices || !m->caps)
+        return core_no_memory("for a plan");
+    memcpy(m->caps, caps, m->plan->n_devices * n * sizeof *caps);
+    for (uint32_t d = m->plan->n_devices; d < m->n_devices; d++)
+        CLV_TRY(ask_streamed(m, d, m->caps + d * n));
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -140,7 +238,7 @@ static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
     for (uint32_t k = 0; k < m->classes.n_classes; k++) {
         n_options += m->sets[k].n;
         for (uint32_t i = 0; i < m->sets[k].n; i++)
-            n_pieces += m->sets[k].list[i].n + m->sets[k].list[i].n_joins;
+            n_pieces += 2 * m->sets[k].list[i].n + m->sets[k].list[i].n_joins;
     }
     out->nodes = calloc(m->graph->n_nodes + 1u, sizeof *out->nodes);
     out->options = calloc(n_options + 1u, sizeof *out->options);
@@ -151,6 +249,17 @@ static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
                : core_no_memory("for a plan");
 }
 
+/* The copy of a streamed weight, on the queue that copies for the device. */
+static void add_copy(const planner_maker *m, uint32_t device, double ns,
+                     planner_candidates *out, uint32_t at)
+{
+    const uint32_t owner = m->owners[device];
+    const bool beside = planner_maker_device(m, device)->info.copy_queues;
+    out->cuts[at] = (core_piece){.node = CORE_NO_PIECE, .device = owner};
+    out->pieces[at] =
+        (planner_solve_piece){.device = beside ? device : owner, .ns = ns};
+}
+
 static void add_pieces(const planner_maker *m,
                        const planner_candidate *candidate,
                        planner_candidates *out)
@@ -159,12 +268,18 @@ static void add_pieces(const planner_maker *m,
     uint32_t n = out->problem.n_pieces;
     for (uint32_t i = 0; i < candidate->n; i++, n++) {
         const core_piece *cut = &candidate->cuts[i];
+        const bool streams = planner_maker_streams(m, cut->device);
+        if (streams)
+            add_copy(m, cut->device, candidate->copy_ns[i], out, n++);
         out->cuts[n] = *cut;
+        out->cuts[n].device = m->owners[cut->device];
+        out->cuts[n].streamed = streams;
         planner_solve_piece *p = &out->pieces[n];
-        *p = (planner_solve_piece){.device = cut->device,
+        *p = (planner_solve_piece){.device = m->owners[cut->device],
                                    .ns = candidate->ns[i],
                                    .energy_nj = candidate->energy_nj[i],
                                    .weight_bytes = candidate->weight_bytes[i],
+                                   .after = streams,
                                    .out = planner_piece_out(m->graph, cut)};
         p->partial = cut->ranges[CORE_AXIS_CHANNELS].end != 0;
         for (uint32_t d = 0; d < reads->n_deps; d++)
@@ -172,10 +287,10 @@ static void add_pieces(const planner_maker *m,
     }
     for (uint32_t i = 0; i < candidate->n_joins; i++, n++) {
         const core_piece *first = &candidate->cuts[candidate->joins[i]];
-        out->cuts[n] =
-            (core_piece){.node = CORE_NO_PIECE, .device = first->device};
+        out->cuts[n] = (core_piece){.node = CORE_NO_PIECE,
+                                    .device = m->owners[first->device]};
         out->pieces[n] =
-            (planner_solve_piece){.device = first->device,
+            (planner_solve_piece){.device = m->owners[first->device],
                                   .joins = true,
                                   .ns = candidate->join_ns[i],
                                   .energy_nj = candidate->join_nj[i],
@@ -299,6 +414,7 @@ static void finish_maker(planner_maker *m)
     free(m->takes);
     free(m->tables);
     free(m->devices);
+    free(m->caps);
     free(m->reads);
     planner_classes_finish(&m->classes);
 }
@@ -311,7 +427,6 @@ clv_status planner_candidates_make(const clv_plan *plan,
 {
     planner_maker m = {.plan = plan,
                        .graph = plan->source,
-                       .caps = caps,
                        .costs = costs,
                        .strategy = strategy,
                        .n_devices = plan->n_devices,
@@ -326,8 +441,7 @@ clv_status planner_candidates_make(const clv_plan *plan,
     for (size_t i = 0; i < (size_t)m.n_devices * m.graph->n_nodes; i++)
         if (caps[i].pointer_align > m.align)
             m.align = caps[i].pointer_align;
-    m.devices = calloc(m.n_devices + 1u, sizeof *m.devices);
-    clv_status status = m.devices ? CLV_OK : core_no_memory("for a plan");
+    clv_status status = add_lanes(&m, caps);
     if (!status) {
         describe_devices(&m);
         status = planner_reads_find(m.graph, &m.reads);

@@ -79,6 +79,8 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
     for (uint32_t d = 0; d < m->n_devices; d++)
         local[d] = m->devices[d].memory_index != 0;
     status = core_cut_pack(&cut, local);
+    if (planner_maker_streams(m, device))
+        planner_stream_weights(cut.graph);
     if (status) {
         core_cut_finish(&cut);
         return status;

@@ -18,7 +18,12 @@ const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
 
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device)
 {
-    return m->plan->devices[device].dev;
+    return m->plan->devices[m->owners[device]].dev;
+}
+
+bool planner_maker_streams(const planner_maker *m, uint32_t device)
+{
+    return device >= m->plan->n_devices;
 }
 
 bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
@@ -67,6 +72,52 @@ bool planner_maker_splits(const planner_maker *m, uint32_t class,
 /* ------------------------------------------------------------------------ */
 /* Costs                                                                     */
 
+clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
+                               uint32_t *operand)
+{
+    const clv_node *n = &m->graph->nodes[node];
+    *operand = n->op == CLV_OP_GET_ROWS ? 0 : 1;
+    clv_value value =
+        *operand < n->n_inputs ? n->inputs[*operand] : CLV_NO_TENSOR;
+    return value != CLV_NO_TENSOR &&
+                   m->graph->tensors[value].usage == CLV_USAGE_WEIGHT
+               ? value
+               : CLV_NO_TENSOR;
+}
+
+static clv_tensor *weight_of(const planner_maker *m, const core_piece *piece)
+{
+    uint32_t operand;
+    clv_value value = planner_maker_weight(m, piece->node, &operand);
+    return value == CLV_NO_TENSOR ? NULL : m->graph->values[value].weight;
+}
+
+/* The part of its weight that a piece works with; false: it has none. */
+static bool weight_range(const planner_maker *m, const core_piece *piece,
+                         core_runs *out)
+{
+    uint32_t operand;
+    clv_value value = planner_maker_weight(m, piece->node, &operand);
+    clv_tensor *weight = weight_of(m, piece);
+    if (!weight)
+        return false;
+    const clv_tensor_desc *desc = &m->graph->tensors[value];
+    *out = core_tensor_whole(weight);
+    if (desc->rank == 2) {
+        planner_box box = planner_piece_weight(m->graph, piece, operand);
+        core_bounds bounds = {{box.begin[0], box.begin[1]},
+                              {box.end[0], box.end[1]}};
+        core_bounds_runs(desc->dtype, 2, desc->dims, &bounds, out);
+    }
+    return true;
+}
+
+static double stream_ns(const planner_maker *m, uint32_t device, double bytes)
+{
+    const planner_solve_device *d = &m->devices[device];
+    return d->copy_ns + d->copy_byte_ns * bytes;
+}
+
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand)
 {
@@ -82,40 +133,26 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
         (planner_demand){out->ns, m->devices[piece->device].memory_index
                                       ? 0
                                       : planner_workload_bytes(&workload)};
+    if (planner_maker_streams(m, piece->device)) {
+        core_runs range;
+        if (!weight_range(m, piece, &range))
+            return false;
+        demand->bytes = (double)(range.bytes * range.n);
+        demand->ns = fmax(out->ns, stream_ns(m, piece->device, demand->bytes));
+    }
     return true;
-}
-
-clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
-                               uint32_t *operand)
-{
-    const clv_node *n = &m->graph->nodes[node];
-    *operand = n->op == CLV_OP_GET_ROWS ? 0 : 1;
-    clv_value value =
-        *operand < n->n_inputs ? n->inputs[*operand] : CLV_NO_TENSOR;
-    return value != CLV_NO_TENSOR &&
-                   m->graph->tensors[value].usage == CLV_USAGE_WEIGHT
-               ? value
-               : CLV_NO_TENSOR;
 }
 
 /* Bytes of the weight that the piece's device has to hold and does not yet. */
 static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
 {
-    uint32_t operand;
-    clv_value value = planner_maker_weight(m, piece->node, &operand);
-    if (value == CLV_NO_TENSOR || !m->graph->values[value].weight)
+    core_runs range;
+    if (planner_maker_streams(m, piece->device) ||
+        !weight_range(m, piece, &range))
         return 0;
-    const clv_tensor_desc *desc = &m->graph->tensors[value];
-    clv_tensor *weight = m->graph->values[value].weight;
-    core_runs range = core_tensor_whole(weight);
-    if (desc->rank == 2) {
-        planner_box box = planner_piece_weight(m->graph, piece, operand);
-        core_bounds bounds = {{box.begin[0], box.begin[1]},
-                              {box.end[0], box.end[1]}};
-        core_bounds_runs(desc->dtype, 2, desc->dims, &bounds, &range);
-    }
-    return core_tensor_has_copy(weight, planner_maker_device(m, piece->device),
-                                m->align, &range)
+    return core_tensor_has_copy(weight_of(m, piece),
+                                planner_maker_device(m, piece->device),
+                                m->align, CORE_HOLD_COPY, &range)
                ? 0
                : range.bytes * range.n;
 }
@@ -179,7 +216,7 @@ static bool weigh_joins(const planner_maker *m, planner_candidate *d)
  * forecast's to count, which knows what else they do. */
 static bool weigh(const planner_maker *m, planner_candidate *d)
 {
-    double sums[PLANNER_SOLVE_DEVICES] = {0};
+    double sums[2 * PLANNER_SOLVE_DEVICES] = {0}; /* work, then copies */
     d->time = 0;
     d->axes = 0;
     for (uint32_t i = 0; i < d->n; i++) {
@@ -187,11 +224,16 @@ static bool weigh(const planner_maker *m, planner_candidate *d)
         planner_demand demand;
         if (!planner_maker_cost(m, &d->cuts[i], &cost, &demand))
             return false;
-        d->ns[i] = demand.ns;
+        const uint32_t device = d->cuts[i].device;
+        d->ns[i] = cost.ns;
         d->energy_nj[i] = cost.energy_nj;
         d->weight_bytes[i] = weight_bytes(m, &d->cuts[i]);
-        double sum = sums[d->cuts[i].device] += demand.ns;
-        d->time = sum > d->time ? sum : d->time;
+        d->copy_ns[i] = planner_maker_streams(m, device)
+                            ? stream_ns(m, device, demand.bytes)
+                            : 0;
+        d->time = fmax(d->time, sums[m->owners[device]] += cost.ns);
+        d->time = fmax(d->time,
+                       sums[PLANNER_SOLVE_DEVICES + device] += d->copy_ns[i]);
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
             if (d->cuts[i].ranges[a].end)
                 d->axes |= 1u << a;

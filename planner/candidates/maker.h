@@ -1,6 +1,8 @@
 /*
  * How candidates are made. A candidate is one way to divide the nodes of a
- * class over devices. Linked classes are divided at the same points, or by the
+ * class over devices. A device whose memory does not hold all weights counts
+ * twice: with the weights that it holds, and with weights that it is sent in
+ * each run. Linked classes are divided at the same points, or by the
  * same layouts of the sequence, so that a value is read where it was made.
  */
 #pragma once
@@ -27,8 +29,9 @@ typedef struct planner_candidate {
                                           with later ones of the same output */
     double join_ns[PLANNER_CANDIDATE_PIECES], join_nj[PLANNER_CANDIDATE_PIECES];
     uint32_t n_joins;
-    uint32_t axes; /* bits: cut along them */
-    double time;   /* until all are done, if they began now */
+    double copy_ns[PLANNER_CANDIDATE_PIECES]; /* of its weight; 0: is held */
+    uint32_t axes;                            /* bits: cut along them */
+    double time; /* until all are done, if they began now */
 } planner_candidate;
 
 typedef struct planner_candidate_set {
@@ -65,10 +68,12 @@ typedef struct planner_cut_point {
 typedef struct planner_maker {
     const clv_plan *plan;
     const clv_graph *graph;
-    const clv_op_caps *caps;
+    clv_op_caps *caps; /* [n_devices * n_nodes] */
     const planner_costs *costs;
     planner_strategy strategy;
-    uint32_t n_devices;
+    uint32_t n_devices; /* lanes: the plan's devices as they hold weights, then
+                           some of them again, to which weights are streamed */
+    uint32_t owners[PLANNER_SOLVE_DEVICES]; /* device of each */
     uint64_t align; /* of pointers: the most that a device asks for */
     planner_solve_device *devices;
     planner_node_reads *reads;
@@ -84,6 +89,8 @@ typedef struct planner_maker {
 const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device);
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device);
+/* Whether weights are streamed to it. */
+bool planner_maker_streams(const planner_maker *m, uint32_t device);
 /* The weight of a node and which operand it is; CLV_NO_TENSOR: it has none. */
 clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
                                uint32_t *operand);
@@ -102,6 +109,10 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
  * a cost is not known or it is there already. */
 clv_status planner_candidate_add(planner_maker *m, uint32_t class,
                                  const planner_candidate *candidate);
+
+/* Makes the graph's weights values like others, as they are where they are
+ * streamed. */
+void planner_stream_weights(clv_graph *graph);
 
 /* Elements in whose multiples the set may cut the axis. */
 int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,

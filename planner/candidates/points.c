@@ -553,7 +553,7 @@ static void add_copies(const planner_maker *m, pool *p,
     bool at_end;
     if (weight == CLV_NO_TENSOR || m->graph->tensors[weight].rank != 2)
         return;
-    for (uint32_t d = 0; d < m->n_devices; d++)
+    for (uint32_t d = 0; d < m->plan->n_devices; d++)
         for (uint32_t i = 0;
              core_tensor_copy_at(m->graph->values[weight].weight,
                                  planner_maker_device(m, d), i, &range);

@@ -21,10 +21,13 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
     clv_status status =
         core_plan_copy_runs(plan, node->inputs[0], symbols, &runs);
     double bytes = status ? 0 : (double)(runs.bytes * runs.n);
+    bool streams = plan->graph->tensors[node->inputs[0]].usage ==
+                   CLV_USAGE_WEIGHT; /* which lie without gaps */
+    double n = streams ? 1 : (double)runs.n;
     *out = (planner_part_load){0};
     if (status)
         return status;
-    out->ns = o->copy * (double)runs.n + o->copy_byte * bytes;
+    out->ns = o->copy * n + o->copy_byte * bytes;
     out->bytes_ns =
         out->ns > 0 && !plan->devices[plan->parts[part].device].local
             ? bytes / out->ns
@@ -105,7 +108,7 @@ static void find_polled(planner_play *play)
     const bool fast =
         core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST;
     const bool spare_core = core_plan_spare_core(plan);
-    for (uint32_t d = 0; d < plan->n_devices; d++)
+    for (uint32_t d = 0; d < plan->n_queues; d++)
         play->lanes[d].polled =
             fast && (spare_core ||
                      plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL);
@@ -154,7 +157,7 @@ static clv_status choose_step(planner_play *play, double *host, uint32_t *out)
     for (;;) {
         *out = CORE_NO_STEP;
         planner_play_until(play, *host);
-        for (uint32_t d = 0; d < plan->n_devices; d++) {
+        for (uint32_t d = 0; d < plan->n_queues; d++) {
             const planner_lane *lane = &play->lanes[d];
             if (lane->submitted == plan->devices[d].n_steps)
                 continue;
@@ -188,7 +191,7 @@ static clv_status play_through(planner_play *play, uint32_t *order)
             status = submit_step(play, s, &host);
     }
     submitted = host;
-    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
+    for (uint32_t d = 0; d < plan->n_queues && !status; d++)
         status = wait_for(play, d, plan->devices[d].n_steps, &host);
     play->forecast->last_wait = (core_span){submitted, host};
     play->forecast->makespan_ns = host;
@@ -234,7 +237,7 @@ static clv_status allocate(const clv_plan *plan, core_forecast **out)
     f->steps = calloc(plan->n_steps + 1u, sizeof *f->steps);
     f->submits = calloc(plan->n_steps + 1u, sizeof *f->submits);
     f->host_waits = calloc(plan->n_steps + 1u, sizeof *f->host_waits);
-    f->busy_ns = calloc(plan->n_devices + 1u, sizeof *f->busy_ns);
+    f->busy_ns = calloc(plan->n_queues + 1u, sizeof *f->busy_ns);
     return f->parts && f->costs_ns && f->steps && f->submits && f->host_waits &&
                    f->busy_ns
                ? CLV_OK

@@ -9,7 +9,7 @@ static void sort_steps(planner_play *play)
 {
     const clv_plan *plan = play->plan;
     uint32_t at = 0;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         play->lanes[d].first = at;
         at += plan->devices[d].n_steps;
     }
@@ -21,7 +21,7 @@ static void sort_steps(planner_play *play)
 clv_status planner_play_begin(planner_play *play)
 {
     const clv_plan *plan = play->plan;
-    uint32_t n = plan->n_devices;
+    uint32_t n = plan->n_queues;
     play->lanes = calloc(n, sizeof *play->lanes);
     play->order = calloc(plan->n_steps + 1u, sizeof *play->order);
     play->active = calloc(n, sizeof *play->active);
@@ -88,7 +88,7 @@ static double fair_share(const double *rates, uint32_t n, double bandwidth)
 static uint32_t collect(planner_play *play, bool moving)
 {
     uint32_t n = 0;
-    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         const planner_part_load *load = load_of(play, &play->lanes[d]);
         if (!load || (moving && !(load->bytes_ns > 0)))
             continue;
@@ -108,7 +108,7 @@ static void share_memory(planner_play *play)
     if (!(bandwidth > 0))
         return;
     double share = fair_share(play->rates, n, bandwidth);
-    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         const planner_part_load *load = load_of(play, &play->lanes[d]);
         if (load && load->bytes_ns > share)
             play->lanes[d].speed = share / load->bytes_ns;
@@ -122,7 +122,7 @@ static void share_the_rest(planner_play *play)
     uint32_t n = collect(play, false), index = 0;
     if (n < 2)
         return;
-    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         const planner_part_load *load = load_of(play, &play->lanes[d]);
         if (!load)
             continue;
@@ -134,7 +134,7 @@ static void share_the_rest(planner_play *play)
 
 static void set_speeds(planner_play *play)
 {
-    for (uint32_t d = 0; d < play->plan->n_devices; d++)
+    for (uint32_t d = 0; d < play->plan->n_queues; d++)
         play->lanes[d].speed = 1;
     share_memory(play);
     share_the_rest(play);
@@ -175,7 +175,7 @@ static planner_lane *next_lane(const planner_play *play, double *at)
 {
     planner_lane *next = NULL;
     *at = INFINITY;
-    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         double ns = next_on(play, &play->lanes[d]);
         if (ns < *at) {
             *at = ns;
@@ -187,7 +187,7 @@ static planner_lane *next_lane(const planner_play *play, double *at)
 
 static void move_on(planner_play *play, double at)
 {
-    for (uint32_t d = 0; d < play->plan->n_devices; d++) {
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         planner_lane *lane = &play->lanes[d];
         if (lane->running)
             lane->left = fmax(0, lane->left - (at - play->now) * lane->speed);

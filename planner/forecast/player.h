@@ -37,10 +37,10 @@ typedef struct planner_play {
     const planner_costs *costs;
     const planner_part_load *loads; /* [plan->n_parts] */
     core_forecast *forecast;        /* spans are written there */
-    planner_lane *lanes;            /* [plan->n_devices] */
+    planner_lane *lanes;            /* [plan->n_queues] */
     uint32_t *order;                /* [plan->n_steps] by device */
-    clv_device **active;            /* [plan->n_devices] scratch */
-    double *rates;                  /* [plan->n_devices] scratch */
+    clv_device **active;            /* [plan->n_queues] scratch */
+    double *rates;                  /* [plan->n_queues] scratch */
     double now;
 } planner_play;
 

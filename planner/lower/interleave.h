@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lower.h"
+#include "stream.h"
 
 /* A copy to be put before or after a node of the graph as it was. */
 typedef struct planner_move {
@@ -21,6 +22,7 @@ typedef struct planner_interleaver {
     clv_value *names;      /* [n_values * n_memories] the value as it is called
                               in a memory; CLV_NO_TENSOR: not yet */
     uint32_t *first;       /* [n_devices] node of each device */
+    const planner_streams *streams;
     planner_move *moves;
     uint32_t n_moves, moves_capacity;
     uint32_t uses_capacity, ends_capacity;

@@ -33,7 +33,9 @@ bool planner_find_local(clv_plan *plan);
 clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool *any);
 /* Adds mirrors and copies to the plan's cut graph, with their parts and
  * answers; *caps as planner_memory() takes them. */
-clv_status planner_transfers(clv_plan *plan, clv_op_caps **caps);
+typedef struct planner_streams planner_streams;
+clv_status planner_transfers(clv_plan *plan, const planner_streams *streams,
+                             clv_op_caps **caps);
 
 /* The stages between pieces and a plan, in this order; each fills its arrays.
  * all[d * n_nodes + i] is what device d answered for node i of the source;

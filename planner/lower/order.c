@@ -20,7 +20,7 @@
  * is in their clocks. */
 static clv_status waits_of_clocks(clv_plan *plan)
 {
-    uint32_t n = plan->n_devices;
+    uint32_t n = plan->n_queues;
     plan->waits = calloc((size_t)plan->n_steps * n, sizeof *plan->waits);
     if (!plan->waits)
         return core_no_memory("for a plan");
@@ -53,7 +53,7 @@ static void forget_waits(clv_plan *plan)
 /* Moves steps and their clocks to their new places. */
 static clv_status renumber(clv_plan *plan, const uint32_t *order)
 {
-    size_t n = plan->n_steps, width = plan->n_devices;
+    size_t n = plan->n_steps, width = plan->n_queues;
     core_step *steps = calloc(n, sizeof *steps);
     uint64_t *clocks = calloc(n * width, sizeof *clocks);
     uint32_t *place = calloc(n, sizeof *place);

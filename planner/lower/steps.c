@@ -28,10 +28,10 @@ typedef struct joiner {
     uint32_t *needed; /* [n_parts] first node of the source that needs
                          something of it on another device, or NOBODY */
     uint32_t *due;    /* [n_steps] the first of its parts' */
-    uint64_t *sizes;  /* [n_devices] bytes that the step being filled reaches */
-    uint32_t *open;   /* [n_devices] step being filled, or CORE_NO_STEP */
-    uint32_t *latest; /* [n_devices] latest step, or CORE_NO_STEP */
-    uint32_t *phases; /* [n_devices] of the step being filled */
+    uint64_t *sizes;  /* [n_queues] bytes that the step being filled reaches */
+    uint32_t *open;   /* [n_queues] step being filled, or CORE_NO_STEP */
+    uint32_t *latest; /* [n_queues] latest step, or CORE_NO_STEP */
+    uint32_t *phases; /* [n_queues] of the step being filled */
 } joiner;
 
 /* What a step has so far: nothing or copies, then nodes of its program, then
@@ -44,10 +44,14 @@ typedef bool (*touch_fn)(joiner *j, uint32_t part, clv_value value, bool write);
 static bool each_value(joiner *j, uint32_t part, touch_fn fn)
 {
     const clv_node *node = &j->plan->graph->nodes[j->plan->parts[part].node];
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] != CLV_NO_TENSOR &&
-            !fn(j, part, node->inputs[i], node->op == CLV_OP_SET_ROWS && !i))
-            return false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        clv_value value = node->inputs[i];
+        bool writes = node->op == CLV_OP_SET_ROWS && !i;
+        for (; value != CLV_NO_TENSOR;
+             value = core_value_scales(j->plan->graph, value), writes = false)
+            if (!fn(j, part, value, writes))
+                return false;
+    }
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (!fn(j, part, node->outputs[i], true))
             return false;
@@ -56,7 +60,7 @@ static bool each_value(joiner *j, uint32_t part, touch_fn fn)
 
 static uint64_t *clock_of(const joiner *j, uint32_t step)
 {
-    return j->plan->clocks + (size_t)step * j->plan->n_devices;
+    return j->plan->clocks + (size_t)step * j->plan->n_queues;
 }
 
 static uint32_t source_of(const clv_plan *plan, uint32_t node)
@@ -138,7 +142,7 @@ static bool note_needed(joiner *j, uint32_t part, clv_value value, bool write)
         const core_step *s = &plan->steps[other];
         if (s->device == plan->parts[part].device)
             continue;
-        for (uint32_t d = 0; d < plan->n_devices; d++)
+        for (uint32_t d = 0; d < plan->n_queues; d++)
             if (clock_of(j, other)[d] > clock[d])
                 clock[d] = clock_of(j, other)[d];
         if (s->signal > clock[s->device])
@@ -187,7 +191,7 @@ static void begin_step(joiner *j, uint32_t part)
                                     .signal = ++plan->devices[device].n_steps};
     if (j->latest[device] != CORE_NO_STEP)
         memcpy(clock_of(j, step), clock_of(j, j->latest[device]),
-               plan->n_devices * sizeof *plan->clocks);
+               plan->n_queues * sizeof *plan->clocks);
     j->due[step] = NOBODY;
     j->sizes[device] = 0;
     j->phases[device] = PHASE_BEFORE;
@@ -222,7 +226,7 @@ static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
     const clv_plan *plan = j->plan;
     uint32_t device = plan->parts[part].device, step = j->open[device];
     uint32_t phase = j->phases[device];
-    if (!next_phase(j, part, &phase))
+    if (plan->devices[device].queue || !next_phase(j, part, &phase))
         return true;
     if (step == CORE_NO_STEP || !has_room(j, device, bytes))
         return true;
@@ -326,19 +330,19 @@ clv_status planner_steps(clv_plan *plan)
     size_t n_uses = 0, n = plan->n_parts;
     for (uint32_t i = 0; i < plan->n_parts; i++) {
         const clv_node *node = &plan->graph->nodes[i];
-        n_uses += node->n_inputs + node->n_outputs;
+        n_uses += 2 * node->n_inputs + node->n_outputs;
     }
     joiner j = {.plan = plan,
                 .uses = calloc(n_uses + 1, sizeof *j.uses),
                 .newest = calloc(plan->graph->n_tensors, sizeof *j.newest),
                 .needed = calloc(n, sizeof *j.needed),
                 .due = calloc(n, sizeof *j.due),
-                .sizes = calloc(plan->n_devices, sizeof *j.sizes),
-                .open = calloc(plan->n_devices, sizeof *j.open),
-                .latest = calloc(plan->n_devices, sizeof *j.latest),
-                .phases = calloc(plan->n_devices, sizeof *j.phases)};
+                .sizes = calloc(plan->n_queues, sizeof *j.sizes),
+                .open = calloc(plan->n_queues, sizeof *j.open),
+                .latest = calloc(plan->n_queues, sizeof *j.latest),
+                .phases = calloc(plan->n_queues, sizeof *j.phases)};
     plan->steps = calloc(n, sizeof *plan->steps);
-    plan->clocks = calloc(n * plan->n_devices, sizeof *plan->clocks);
+    plan->clocks = calloc(n * plan->n_queues, sizeof *plan->clocks);
     clv_status status = j.uses && j.newest && j.needed && j.due && j.sizes &&
                                 j.open && j.latest && j.phases &&
                                 plan->clocks && plan->steps
@@ -346,8 +350,8 @@ clv_status planner_steps(clv_plan *plan)
                             : core_no_memory("for a plan");
     if (!status) {
         memset(j.needed, 0xff, n * sizeof *j.needed);
-        memset(j.open, 0xff, plan->n_devices * sizeof *j.open);
-        memset(j.latest, 0xff, plan->n_devices * sizeof *j.latest);
+        memset(j.open, 0xff, plan->n_queues * sizeof *j.open);
+        memset(j.latest, 0xff, plan->n_queues * sizeof *j.latest);
         join_parts(&j);
         status = sort_parts(plan);
     }

@@ -236,6 +236,8 @@ static clv_status interleave_operand(planner_interleaver *w, uint32_t i,
     if (is_weight(w, *value))
         return CLV_OK;
     base = w->graph->values[*value].base;
+    if (planner_is_ring(w->streams, w->plan, base))
+        return CLV_OK;
     const uint32_t memory = memory_for(w->plan, w->plan->cut.devices[i], base);
     if (is_state(w, *value))
         status = note_state(w, *value, memory);
@@ -346,9 +348,32 @@ static clv_status end_state(planner_interleaver *w, clv_value state)
     return CLV_OK;
 }
 
+/* The copies of streamed weights. */
+static clv_status stream(planner_interleaver *w)
+{
+    const planner_streams *streams = w->streams;
+    uint32_t *queues = calloc(w->plan->n_devices, sizeof *queues);
+    clv_status status = queues
+                            ? planner_streams_queues(w->plan, streams, queues)
+                            : core_no_memory("for a plan");
+    for (uint32_t i = 0; i < streams->n && !status; i++) {
+        const planner_stream *s = &streams->list[i];
+        const planner_move move = {.at = s->at,
+                                   .device = queues[s->device],
+                                   .source = w->plan->cut.sources[s->at],
+                                   .from = s->weight,
+                                   .to = s->copy};
+        status = add_move(w, &move);
+    }
+    free(queues);
+    return status;
+}
+
 static clv_status interleave(planner_interleaver *w)
 {
     clv_status status = begin_regions(w);
+    if (!status)
+        status = stream(w);
     for (uint32_t i = 0; i < w->graph->n_nodes && !status; i++)
         status = interleave_node(w, i);
     for (uint32_t v = 0; v < w->n_values && !status; v++) {
@@ -375,10 +400,12 @@ static void finish(planner_interleaver *w)
     free(w->moves);
 }
 
-clv_status planner_transfers(clv_plan *plan, clv_op_caps **caps)
+clv_status planner_transfers(clv_plan *plan, const planner_streams *streams,
+                             clv_op_caps **caps)
 {
     planner_interleaver w = {.plan = plan,
                              .graph = plan->cut.graph,
+                             .streams = streams,
                              .n_values = plan->cut.graph->n_tensors,
                              .n_memories = plan->n_devices + 1};
     size_t n = w.n_values, names = n * w.n_memories;

@@ -57,9 +57,13 @@ static void collect_step(accesses *all, const clv_plan *plan,
     for (uint32_t i = 0; i < step->n_parts; i++) {
         const clv_node *node =
             &plan->graph->nodes[plan->parts[step->first_part + i].node];
-        for (uint32_t j = 0; j < node->n_inputs; j++)
-            add_access(all, plan, node->inputs[j],
-                       node->op == CLV_OP_SET_ROWS && j == 0);
+        for (uint32_t j = 0; j < node->n_inputs; j++) {
+            const clv_value value = node->inputs[j];
+            add_access(all, plan, value, node->op == CLV_OP_SET_ROWS && j == 0);
+            if (value != CLV_NO_TENSOR)
+                add_access(all, plan, core_value_scales(plan->graph, value),
+                           false);
+        }
         for (uint32_t j = 0; j < node->n_outputs; j++)
             add_access(all, plan, node->outputs[j], true);
     }
@@ -89,8 +93,9 @@ static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
 bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
 {
     const core_plan_device *d = &plan->devices[device];
-    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
-           plan->devices[on].staged;
+    return d->dev != plan->devices[on].dev &&
+           (!(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
+            plan->devices[on].staged);
 }
 
 static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
@@ -109,7 +114,7 @@ static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
  * covers needs no wait. */
 static void find_waits(clv_plan *plan, const accesses *all, uint64_t *clocks)
 {
-    uint32_t n = plan->n_devices;
+    uint32_t n = plan->n_queues;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         core_step *step = &plan->steps[s];
         uint64_t *clock = clocks + (size_t)s * n;
@@ -137,14 +142,14 @@ clv_status planner_waits(clv_plan *plan)
     size_t n_steps = plan->n_steps;
     for (uint32_t i = 0; i < plan->n_parts; i++) {
         const clv_node *node = &plan->graph->nodes[plan->parts[i].node];
-        n_accesses += node->n_inputs + node->n_outputs;
+        n_accesses += 2 * node->n_inputs + node->n_outputs;
     }
     clv_status status = CLV_OK;
     accesses all = {.list = calloc(n_accesses, sizeof *all.list),
                     .first = calloc(n_steps + 1, sizeof *all.first)};
-    uint64_t *clocks = calloc(n_steps * plan->n_devices, sizeof *clocks);
+    uint64_t *clocks = calloc(n_steps * plan->n_queues, sizeof *clocks);
     /* At most one wait on each other device that is still needed. */
-    plan->waits = calloc(n_steps * plan->n_devices, sizeof *plan->waits);
+    plan->waits = calloc(n_steps * plan->n_queues, sizeof *plan->waits);
     if (!all.list || !all.first || !clocks || !plan->waits) {
         status = core_no_memory("for a plan");
         goto done;

@@ -253,6 +253,25 @@ static clv_status load_weight(clv_plan *plan, uint32_t part, clv_value value,
     return CLV_OK;
 }
 
+/* What is copied in each run comes from memory that the host and the device
+ * see. The same bytes serve all copies of them. */
+static clv_status load_stream(clv_plan *plan, uint32_t part)
+{
+    const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
+    const clv_value value = node->inputs[0];
+    const core_place *ring = core_plan_base(plan, node->outputs[0]);
+    core_load load = {.weight = value,
+                      .device = ring->memory - 1,
+                      .holding = CORE_HOLD_STREAM,
+                      .streamed = true,
+                      .bytes = plan->places[value].size};
+    if (plan->places[value].home != CORE_HOME_WEIGHT)
+        return CLV_OK; /* another kind of copy */
+    CLV_TRY(core_plan_copy_runs(plan, value, NULL, &load.range));
+    plan->loads[plan->n_loads++] = load;
+    return CLV_OK;
+}
+
 /* A weight, and its scales where it is quantised by them. */
 static clv_status load_operand(clv_plan *plan, uint32_t part, clv_value value,
                                bool *loaded)
@@ -268,11 +287,15 @@ static clv_status plan_loads(clv_plan *plan)
     const clv_graph *graph = plan->graph;
     size_t n = (size_t)graph->n_tensors * plan->n_devices;
     bool *loaded = calloc(n, sizeof *loaded);
-    plan->loads = calloc(n, sizeof *plan->loads);
+    plan->loads = calloc(n + plan->n_parts, sizeof *plan->loads);
     clv_status status =
         loaded && plan->loads ? CLV_OK : core_no_memory("for a plan");
     for (uint32_t p = 0; p < plan->n_parts && !status; p++) {
         const clv_node *node = &graph->nodes[plan->parts[p].node];
+        if (node->op == CORE_OP_COPY) {
+            status = load_stream(plan, p);
+            continue;
+        }
         for (uint32_t j = 0; j < node->n_inputs && !status; j++)
             if (node->inputs[j] != CLV_NO_TENSOR &&
                 plan->places[node->inputs[j]].home == CORE_HOME_WEIGHT)

@@ -9,7 +9,7 @@ static void note(planner_uses *uses, uint32_t part, clv_value value)
     const clv_plan *plan = uses->plan;
     if (value == CLV_NO_TENSOR)
         return;
-    size_t at = (size_t)plan->graph->values[value].base * plan->n_devices +
+    size_t at = (size_t)plan->graph->values[value].base * plan->n_queues +
                 plan->parts[part].device;
     if (uses->first[at] == CORE_NO_PART)
         uses->first[at] = part;
@@ -18,7 +18,7 @@ static void note(planner_uses *uses, uint32_t part, clv_value value)
 
 clv_status planner_uses_find(const clv_plan *plan, planner_uses *out)
 {
-    size_t n = (size_t)plan->graph->n_tensors * plan->n_devices;
+    size_t n = (size_t)plan->graph->n_tensors * plan->n_queues;
     *out = (planner_uses){.plan = plan,
                           .first = malloc(n * sizeof *out->first),
                           .last = malloc(n * sizeof *out->last)};
@@ -47,7 +47,7 @@ void planner_uses_finish(planner_uses *uses)
 
 void planner_uses_join(planner_uses *uses, clv_value value, clv_value other)
 {
-    uint32_t n = uses->plan->n_devices;
+    uint32_t n = uses->plan->n_queues;
     uint32_t *first = uses->first + (size_t)value * n;
     uint32_t *last = uses->last + (size_t)value * n;
     for (uint32_t d = 0; d < n; d++) {
@@ -67,9 +67,9 @@ bool planner_uses_over(const planner_uses *uses, clv_value before,
 {
     const clv_plan *plan = uses->plan;
     const core_part *now = &plan->parts[part];
-    const uint64_t *clock = plan->clocks + (size_t)now->step * plan->n_devices;
-    const uint32_t *last = uses->last + (size_t)before * plan->n_devices;
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
+    const uint64_t *clock = plan->clocks + (size_t)now->step * plan->n_queues;
+    const uint32_t *last = uses->last + (size_t)before * plan->n_queues;
+    for (uint32_t d = 0; d < plan->n_queues; d++) {
         if (last[d] == CORE_NO_PART || last[d] == part)
             continue;
         if (d == now->device
@@ -83,7 +83,7 @@ bool planner_uses_over(const planner_uses *uses, clv_value before,
 bool planner_uses_apart(const planner_uses *uses, clv_value before,
                         clv_value after)
 {
-    uint32_t n = uses->plan->n_devices;
+    uint32_t n = uses->plan->n_queues;
     for (uint32_t d = 0; d < n; d++) {
         uint32_t first = uses->first[(size_t)after * n + d];
         if (first != CORE_NO_PART &&

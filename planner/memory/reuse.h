@@ -10,7 +10,7 @@
 
 typedef struct planner_uses {
     const clv_plan *plan;
-    /* [graph->n_tensors * n_devices] first and last part of a device that uses
+    /* [graph->n_tensors * n_queues] first and last part of a device that uses
      * the value or a view of it; CORE_NO_PART: none. Of bases only. */
     uint32_t *first, *last;
 } planner_uses;

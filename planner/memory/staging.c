@@ -1,7 +1,8 @@
 /*
  * Where copies pass between a device's own memory and the host's: directly,
  * where the device imports host memory, else through a buffer of the device
- * that the host sees, in which each copy has bytes of its own.
+ * that the host sees, in which each copy has bytes of its own. Streamed weights
+ * are in such memory already.
  */
 #include "../../core/base/error.h"
 #include "../../core/graph/tensor.h"
@@ -23,11 +24,12 @@ static clv_status list_copies(clv_plan *plan)
         if (!core_part_copies(plan, p))
             continue;
         const clv_node *node = &plan->graph->nodes[plan->parts[p].node];
-        plan->copies[plan->n_copies++] =
-            (core_copy){.part = p,
-                        .from = node->inputs[0],
-                        .to = node->outputs[0],
-                        .out = core_part_copies_out(plan, p)};
+        plan->copies[plan->n_copies++] = (core_copy){
+            .part = p,
+            .from = node->inputs[0],
+            .to = node->outputs[0],
+            .out = core_part_copies_out(plan, p),
+            .streams = plan->places[node->inputs[0]].home == CORE_HOME_WEIGHT};
     }
     return CLV_OK;
 }
@@ -38,8 +40,8 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
     core_runs runs;
     CLV_TRY(core_plan_copy_runs(plan, copy->from, NULL, &runs));
     copy->bytes = runs.bytes * runs.n;
-    copy->n_runs = runs.n;
-    if (!d->staged)
+    copy->n_runs = copy->streams ? 1 : runs.n;
+    if (!d->staged || copy->streams)
         return CLV_OK;
     copy->staging = d->staging_size;
     d->staging_size +=

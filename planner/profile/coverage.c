@@ -194,6 +194,13 @@ static clv_status measure(turn *t, const planner_workload *workload)
     clv_status status = s->profile->source->workload(s->meter, t->device->dev,
                                                      workload, &sample);
     sample.workload = *workload;
+    if (status == CLV_ERR_NO_MEMORY &&
+        clv_device_room(t->device->dev) != UINT64_MAX) {
+        clv_log(s->profile->ctx, CLV_LOG_DEBUG,
+                "no room on '%s' to measure more of it now: %s",
+                t->device->dev->id, clv_last_error());
+        return CLV_OK;
+    }
     if (status == CLV_ERR_UNSUPPORTED || status == CLV_ERR_LIMIT) {
         char text[PLANNER_WORKLOAD_TEXT];
         clv_log(s->profile->ctx, CLV_LOG_DEBUG,

@@ -26,13 +26,13 @@ typedef struct turns {
 
 static clv_status take_turn(turns *t)
 {
-    core_moment before, after;
+    clv_moment before, after;
     double nodes[MOST_NODES];
     planner_trial_forget(t->trial->dev);
-    CLV_TRY(core_device_now(t->trial->dev, &before));
+    CLV_TRY(clv_device_now(t->trial->dev, &before));
     CLV_TRY(planner_trial_submit(t->trial, CORRELATION));
     CLV_TRY(planner_trial_wait(t->trial, 0));
-    CLV_TRY(core_device_now(t->trial->dev, &after));
+    CLV_TRY(clv_device_now(t->trial->dev, &after));
     const uint32_t n =
         planner_trial_nodes(t->trial->dev, CORRELATION, nodes, MOST_NODES);
     const double ns = n ? planner_mean(nodes, n) : after.ns - before.ns;

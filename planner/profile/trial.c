@@ -378,12 +378,12 @@ clv_status planner_trial_wait(core_trial *t, uint64_t spin_ns)
 
 clv_status planner_trial_now(clv_device *dev, double *ns)
 {
-    core_moment now;
+    clv_moment now;
     if (dev->info.clock != CLV_CLOCK_VIRTUAL) {
         *ns = (double)clv_now_ns();
         return CLV_OK;
     }
-    clv_status status = core_device_now(dev, &now);
+    clv_status status = clv_device_now(dev, &now);
     *ns = status ? 0 : now.ns;
     return status;
 }
@@ -391,9 +391,9 @@ clv_status planner_trial_now(clv_device *dev, double *ns)
 clv_status planner_trial_time(core_trial *t, uint64_t spin_ns, double *ns,
                               double *energy_nj)
 {
-    core_moment before = {0}, after = {0};
+    clv_moment before = {0}, after = {0};
     double begin = 0, end = 0;
-    clv_status status = energy_nj ? core_device_now(t->dev, &before) : CLV_OK;
+    clv_status status = energy_nj ? clv_device_now(t->dev, &before) : CLV_OK;
     if (!status)
         status = planner_trial_now(t->dev, &begin);
     if (!status)
@@ -403,7 +403,7 @@ clv_status planner_trial_time(core_trial *t, uint64_t spin_ns, double *ns,
     if (!status)
         status = planner_trial_now(t->dev, &end);
     if (!status && energy_nj)
-        status = core_device_now(t->dev, &after);
+        status = clv_device_now(t->dev, &after);
     *ns = end - begin;
     if (energy_nj)
         *energy_nj = after.energy_nj - before.energy_nj;

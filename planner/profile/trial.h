@@ -63,7 +63,7 @@ clv_status planner_trial_wait(core_trial *trial, uint64_t spin_ns);
 clv_status planner_trial_time(core_trial *trial, uint64_t spin_ns, double *ns,
                               double *energy_nj);
 
-/* The device's clock, of core_device_now(), read fast. */
+/* The device's clock, of clv_device_now(), read fast. */
 clv_status planner_trial_now(clv_device *dev, double *ns);
 
 /* When submits with a correlation ran, by the device's own records. */

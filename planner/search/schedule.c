@@ -4,8 +4,8 @@
 
 /* What a piece needs. */
 typedef struct needs {
-    uint32_t
-        slots[PLANNER_SOLVE_DEPS * PLANNER_SOLVE_PIECES + PLANNER_SOLVE_PIECES];
+    uint32_t slots[PLANNER_SOLVE_DEPS * PLANNER_SOLVE_PIECES +
+                   PLANNER_SOLVE_PIECES + 1];
     uint32_t n;   /* of other devices, not yet waited for */
     bool renamed; /* part of what the device's open step made */
 } needs;
@@ -415,6 +415,9 @@ void planner_state_add(const planner_schedule *s, planner_state *state,
         find_needs(s, state, node, &part[i], &n);
         if (part[i].joins)
             find_partial(s, state, part, i, first, &n);
+        if (part[i].after)
+            need_slot(s, state, part[i].device, first + i - part[i].after, true,
+                      &n);
         double copies = bring_in(s, state, index, option, i, first);
         double after = hand_over(s, index, option, i);
         double at = place(s, state, &part[i], &n, copies, after);

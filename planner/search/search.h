@@ -47,6 +47,8 @@ typedef struct planner_solve_piece {
     bool partial;          /* a partial sum, for `joins` of its option only */
     bool joins;            /* needs all partial pieces of its option, which are
                               before it */
+    uint32_t after;        /* so many pieces before it is one of its option that
+                              it needs: a weight's copy; 0: none */
     planner_box out;       /* what it makes of the node's result */
     planner_box
         needs[PLANNER_SOLVE_DEPS]; /* of each dep's result; empty: nothing */

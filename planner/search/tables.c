@@ -54,6 +54,8 @@ static clv_status check_option(const planner_solve_problem *p, uint32_t node,
         if (piece->device >= p->n_devices || !is_time(piece->ns) ||
             !isfinite(piece->energy_nj) || !is_time(piece->extra_ns))
             return bad(node, "has a piece of no device, or without a time");
+        if (piece->after > i)
+            return bad(node, "has a piece that needs one before its first");
         if (piece->partial && (joined || piece->joins))
             return bad(node, "joins partial sums before they are all there");
         joined |= piece->joins;
@@ -144,13 +146,16 @@ static uint16_t box_index(planner_tables *t, planner_class *class, uint32_t dep,
 /* ------------------------------------------------------------------------ */
 /* Kinds                                                                     */
 
-/* Partial sums that another device joins. */
+/* What another device needs for the same node: partial sums that it joins, and
+ * copies of weights. */
 static void mark_ends(planner_tables *t, const planner_parts *parts)
 {
     planner_part_need *part = t->parts + parts->first;
     for (uint32_t i = 0; i < parts->n; i++)
-        for (uint32_t k = 0; part[i].joins && k < i; k++)
-            part[k].ends |= part[k].partial && part[k].device != part[i].device;
+        for (uint32_t k = 0; k < i; k++)
+            part[k].ends |=
+                part[k].device != part[i].device &&
+                ((part[i].joins && part[k].partial) || part[i].after == i - k);
 }
 
 static void fill_class(planner_tables *t, planner_class *class)
@@ -183,7 +188,8 @@ static void fill_class(planner_tables *t, planner_class *class)
                                     .weight_bytes = (double)piece->weight_bytes,
                                     .device = piece->device,
                                     .partial = piece->partial,
-                                    .joins = piece->joins};
+                                    .joins = piece->joins,
+                                    .after = piece->after};
             parts->energy_ns +=
                 piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
@@ -377,7 +383,7 @@ static bool needs_something(const planner_step_node *node,
         if (o == node->dep_options[k])
             return true;
     }
-    return part->joins;
+    return part->joins || part->after;
 }
 
 static void find_roots(planner_tables *t)

@@ -19,7 +19,8 @@ typedef struct planner_part_need {
     double ns, weight_bytes;
     uint32_t device;
     bool partial, joins;
-    bool ends; /* a partial sum that another device joins: ends its step */
+    bool ends; /* another device needs it for the same node: ends its step */
+    uint32_t after; /* as in planner_solve_piece */
     uint16_t
         boxes[PLANNER_SOLVE_DEPS]; /* which box of each dep, see overlaps */
 } planner_part_need;

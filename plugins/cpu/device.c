@@ -101,13 +101,14 @@ clv_status cpu_enumerate(clv_plugin_instance *inst, uint32_t *count,
 static clv_status start_threads(clv_plugin_device *dev)
 {
     const clv_host_api *host = dev->base.host;
-    CLV_TRY(clv_queue_new(host, 0, &cpu_queue_fns, dev, &dev->base));
+    CLV_TRY(clv_queue_new(host, 0, 0, &cpu_queue_fns, dev, &dev->base));
     clv_queue *queue = dev->base.queue;
     CLV_TRY(cpu_pool_create(host, dev->setup, &queue->spin, &dev->pool));
     queue->poll_ns = dev->setup->poll_ns;
-    CLV_TRY(cpu_thread_start(host, dev->setup, 0, clv_queue_main, queue,
-                             &queue->thread));
-    queue->started = 1;
+    clv_fifo *fifo = &queue->fifos[0];
+    CLV_TRY(cpu_thread_start(host, dev->setup, 0, clv_queue_main, fifo,
+                             &fifo->thread));
+    fifo->started = 1;
     return CLV_OK;
 }
 

@@ -229,11 +229,12 @@ void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
 }
 
 void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,
-                   bool crosses, npu_phase *out)
+                   npu_link link, npu_phase *out)
 {
-    load l = {crosses ? (double)size / s->link * 1e9 : 0,
-              crosses ? 0 : (double)size * (copy ? 2 : 1)};
+    load l = {link ? (double)size / s->link * 1e9 : 0,
+              link ? 0 : (double)size * (copy ? 2 : 1)};
     set_phase(s, copy ? s->copy_ns : s->launch_ns, l, out);
-    if (crosses)
+    out->link = link;
+    if (link)
         out->bytes = size;
 }

@@ -136,7 +136,7 @@ clv_status npu_create(const clv_host_api *host, clv_plugin_instance **out)
 clv_status npu_quiesce(clv_plugin_instance *inst)
 {
     for (clv_plugin_device *dev = inst->devices; dev; dev = dev->next)
-        npu_worker_stop(dev);
+        npu_workers_stop(dev);
     stop_pacer(inst);
     return CLV_OK;
 }
@@ -172,6 +172,7 @@ static void describe(const npu_config *config, const npu_settings *s,
     info->clock = config->is_real ? CLV_CLOCK_REAL : CLV_CLOCK_VIRTUAL;
     info->n_mem_types = s->memory_size ? 2 : 1;
     info->queue_depth = s->queue_depth;
+    info->copy_queues = s->copy_queues;
     info->max_programs = s->max_programs;
     info->memory_size = s->memory_size ? s->memory_size : config->memory_size;
     info->program_size = s->window;
@@ -213,14 +214,20 @@ clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->base.host = host;
     dev->inst = inst;
     dev->settings = &inst->config.devices[index];
-    dev->sim.done = npu_job_done;
-    dev->sim.ctx = dev;
+    dev->n_queues = 1 + dev->settings->copy_queues;
     npu_lock(inst);
     dev->next = inst->devices;
     inst->devices = dev;
-    npu_sim_add(&inst->sim, &dev->sim);
+    for (uint32_t i = 0; i < dev->n_queues; i++) {
+        npu_queue *queue = &dev->queues[i];
+        queue->dev = dev;
+        queue->sim.whole = i ? &dev->queues[0].sim : NULL;
+        queue->sim.done = npu_job_done;
+        queue->sim.ctx = dev;
+        npu_sim_add(&inst->sim, &queue->sim);
+    }
     npu_unlock(inst);
-    clv_status status = npu_worker_start(dev);
+    clv_status status = npu_workers_start(dev);
     if (status)
         npu_device_close(dev);
     else
@@ -233,10 +240,12 @@ void npu_device_close(clv_plugin_device *dev)
     if (!dev)
         return;
     clv_plugin_instance *inst = dev->inst;
-    npu_worker_stop(dev);
+    npu_workers_stop(dev);
     npu_lock(inst);
-    npu_sim_drop(&inst->sim, &dev->sim);
-    npu_sim_remove(&inst->sim, &dev->sim);
+    for (uint32_t i = 0; i < dev->n_queues; i++) {
+        npu_sim_drop(&inst->sim, &dev->queues[i].sim);
+        npu_sim_remove(&inst->sim, &dev->queues[i].sim);
+    }
     while (dev->traced) {
         npu_job *job = dev->traced;
         dev->traced = job->traced_next;
@@ -273,7 +282,8 @@ clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
     npu_lock(inst);
     if (fault == CLV_FAULT_LOST) {
         dev->lost = true;
-        npu_sim_drop(&inst->sim, &dev->sim);
+        for (uint32_t i = 0; i < dev->n_queues; i++)
+            npu_sim_drop(&inst->sim, &dev->queues[i].sim);
     } else {
         dev->hung = true;
     }
@@ -291,7 +301,7 @@ clv_status npu_calibrate(clv_plugin_device *dev, clv_calibration *out)
     memset(&c, 0, sizeof c);
     npu_lock(inst);
     npu_sim_catch_up(&inst->sim);
-    uint64_t busy = npu_sim_busy_ns(&inst->sim, &dev->sim);
+    uint64_t busy = npu_sim_busy_ns(&inst->sim, &dev->queues[0].sim);
     c.device_tick = inst->sim.host;
     if (inst->config.is_real) {
         c.host_ns = inst->epoch_ns + inst->sim.host;

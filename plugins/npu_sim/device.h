@@ -1,10 +1,10 @@
 /*
  * Instance and devices.
  *
- * Work has two sides. A device's thread computes results as fast as it can and
- * writes the timelines' flag words; nothing there depends on simulated time.
- * The simulation (sim.h) computes when all of that would have happened on the
- * chip. It advances when the host calls, and in a wait. So a program of one
+ * Work has two sides. A thread for each queue computes results as fast as it
+ * can and writes the timelines' flag words; nothing there depends on simulated
+ * time. The simulation (sim.h) computes when all of that would have happened on
+ * the chip. It advances when the host calls, and in a wait. So a program of one
  * thread sees the same nanoseconds every time, however long computing took.
  *
  * With clock = real the simulation follows the host's clock, a thread paces it,
@@ -38,12 +38,23 @@ struct clv_plugin_instance {
     pthread_t pacer;
 };
 
-/* What a device's thread does. */
+/* What a queue's thread does. */
 typedef enum npu_activity {
     NPU_IDLE,    /* or waits for work of this instance */
     NPU_FOREIGN, /* waits for another plugin's work */
     NPU_WORKING,
 } npu_activity;
+
+/* Submits of one queue, in order. By the instance's lock. */
+typedef struct npu_queue {
+    clv_plugin_device *dev;
+    pthread_t thread;
+    bool has_thread;
+    npu_sim_device sim;
+    npu_activity activity;
+    npu_job *first, *last; /* of the thread; the first may be running */
+    uint32_t n_jobs;
+} npu_queue;
 
 #define NPU_MAX_GRAPHS 256
 
@@ -52,15 +63,12 @@ struct clv_plugin_device {
     clv_plugin_instance *inst;
     const npu_settings *settings;
     clv_plugin_device *next;
-    pthread_t thread;
-    bool has_thread;
+    uint32_t n_queues; /* 1, and one for each copy queue */
+    npu_queue queues[1 + NPU_MAX_COPY_QUEUES];
     /* Protected by the instance's lock: */
     bool lost, hung, stop;
-    npu_sim_device sim;
-    npu_activity activity;
-    npu_job *first, *last;         /* of the thread; the first may be running */
     npu_job *traced, *last_traced; /* ended, with records to be read */
-    uint32_t n_jobs, n_traced, n_programs;
+    uint32_t n_traced, n_programs;
     uint64_t allocated; /* bytes of its own memory */
     uint64_t n_submits;
     uint64_t graphs[NPU_MAX_GRAPHS]; /* hashes of those compiled */

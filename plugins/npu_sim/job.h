@@ -1,4 +1,4 @@
-/* A submit in flight, and the thread that computes its results. */
+/* A submit in flight, and the threads that compute results. */
 #pragma once
 
 #include "program.h"
@@ -8,7 +8,8 @@
 
 struct npu_job {
     clv_plugin_device *dev;
-    npu_job *next;        /* in the device's queue, or among the dead */
+    npu_queue *queue;
+    npu_job *next;        /* in the queue, or among the dead */
     npu_job *traced_next; /* among those with records to be read */
     npu_sim_job sim;
     clv_queue_job *copy; /* holds the submit and what it points to */
@@ -33,9 +34,11 @@ void npu_job_free(npu_job *job);
 void npu_job_drop(npu_job *job);
 void npu_job_done(void *ctx, npu_sim_job *sim);
 
-clv_status npu_worker_start(clv_plugin_device *dev);
-/* Ends the thread; jobs that it had not run fail. */
-void npu_worker_stop(clv_plugin_device *dev);
+clv_status npu_workers_start(clv_plugin_device *dev);
+/* Ends the threads; jobs that they had not run fail. */
+void npu_workers_stop(clv_plugin_device *dev);
+/* With the lock held: no thread of the device has a job. */
+bool npu_workers_done(const clv_plugin_device *dev);
 /* With the lock held: whether some thread of the instance will go on by itself,
  * and whether all that do only wait for other plugins' work. */
 bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign);

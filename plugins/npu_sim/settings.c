@@ -69,6 +69,9 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
           "MiB of its own, as a graphics card has; 0: it works in the chip's"),
     NUMBER("link", "16", 0.001, 100000,
            "GB/s that copies between its own memory and the chip's move"),
+    COUNT("copy_queues", "0", 0, NPU_MAX_COPY_QUEUES,
+          "engines that copy between the two beside its work; each direction "
+          "of the link has that rate"),
     NUMBER("activation_bytes", "2", 0.25, 8,
            "moved for an element of an activation"),
     NUMBER("load", "0", 0, 0.95,
@@ -298,6 +301,9 @@ static void read_device(reader *r, npu_settings *s)
     s->bandwidth = number(r, "bandwidth") * 1e9 * share;
     s->memory_size = (uint64_t)number(r, "memory") << 20;
     s->link = number(r, "link") * 1e9;
+    s->copy_queues = (uint32_t)number(r, "copy_queues");
+    if (s->copy_queues && !s->memory_size)
+        reject(r, "copy_queues", text_of(r, "copy_queues"), "0, as memory = 0");
     read_costs(r, s);
     read_systolic(r, s, share);
     read_compilation(r, s);

@@ -11,6 +11,7 @@
 
 #define NPU_MAX_LENGTHS 32
 #define NPU_MAX_DEVICES 32
+#define NPU_MAX_COPY_QUEUES 4
 
 typedef enum npu_model { NPU_SYSTOLIC, NPU_ROOFLINE } npu_model;
 
@@ -30,8 +31,9 @@ typedef struct npu_settings {
     double wait_poll_ns, wait_block_ns;     /* the host's, after the end */
     double dispatch_ns, launch_ns, copy_ns; /* the device's */
     double bandwidth;
-    uint64_t memory_size;   /* of its own; 0: it works in the chip's */
-    double link;            /* bytes a second between the two */
+    uint64_t memory_size; /* of its own; 0: it works in the chip's */
+    double link;          /* bytes a second between the two */
+    uint32_t copy_queues;
     double activation_size; /* bytes an element */
     double busy_watts, idle_watts;
 
@@ -62,7 +64,7 @@ typedef struct npu_config {
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 52
+#define NPU_N_OPTIONS 53
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

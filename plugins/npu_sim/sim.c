@@ -35,13 +35,40 @@ static bool moves(const npu_sim_device *d)
     return d->running && d->moving && phase_of(d)->bytes;
 }
 
+static npu_sim_device *whole(npu_sim_device *d)
+{
+    return d->whole ? d->whole : d;
+}
+
 /* Bytes a second at full speed. */
-static uint64_t demand_of(const npu_sim_device *d)
+static uint64_t full_rate(const npu_sim_device *d)
 {
     const npu_phase *p = phase_of(d);
     uint64_t ns = p->work_ns ? p->work_ns : 1;
     uint64_t rate = (uint64_t)((unsigned __int128)p->bytes * 1000000000u / ns);
     return rate ? rate : 1;
+}
+
+/* Phases that move bytes over the same link in the same direction. */
+static uint32_t count_sharing(const npu_sim *sim, npu_sim_device *d)
+{
+    uint32_t n = 0;
+    for (npu_sim_device *e = sim->devices; e; e = e->next)
+        n += moves(e) && whole(e) == whole(d) &&
+             phase_of(e)->link == phase_of(d)->link;
+    return n;
+}
+
+static void set_demands(npu_sim *sim)
+{
+    for (npu_sim_device *d = sim->devices; d; d = d->next) {
+        if (!moves(d))
+            continue;
+        d->demand = full_rate(d);
+        if (phase_of(d)->link)
+            d->demand /= count_sharing(sim, d);
+        d->demand += !d->demand;
+    }
 }
 
 /* The most that a phase gets of the bandwidth. Phases that demand less than an
@@ -56,12 +83,12 @@ static uint64_t fair_share(const npu_sim *sim)
     while (n) {
         uint64_t share = left / n, next = UINT64_MAX;
         for (const npu_sim_device *d = sim->devices; d; d = d->next)
-            if (moves(d) && demand_of(d) > level && demand_of(d) < next)
-                next = demand_of(d);
+            if (moves(d) && d->demand > level && d->demand < next)
+                next = d->demand;
         if (next > share)
             return share ? share : 1;
         for (const npu_sim_device *d = sim->devices; d; d = d->next)
-            if (moves(d) && demand_of(d) == next) {
+            if (moves(d) && d->demand == next) {
                 left -= next;
                 n--;
             }
@@ -85,13 +112,17 @@ static void settle(npu_sim *sim)
 
 static void set_speeds(npu_sim *sim)
 {
+    set_demands(sim);
     uint64_t share = sim->bandwidth ? fair_share(sim) : UINT64_MAX;
     for (npu_sim_device *d = sim->devices; d; d = d->next) {
         d->speed = FULL_SPEED;
-        if (!moves(d) || demand_of(d) <= share)
+        if (!moves(d))
             continue;
-        d->speed =
-            (uint64_t)((unsigned __int128)share * FULL_SPEED / demand_of(d));
+        const uint64_t full = full_rate(d);
+        const uint64_t rate = d->demand < share ? d->demand : share;
+        if (rate >= full)
+            continue;
+        d->speed = (uint64_t)((unsigned __int128)rate * FULL_SPEED / full);
         if (!d->speed)
             d->speed = 1;
     }
@@ -140,12 +171,27 @@ static void start_phase(npu_sim *sim, npu_sim_device *d)
     d->speed = FULL_SPEED;
 }
 
+static void begin_running(const npu_sim *sim, npu_sim_device *d)
+{
+    npu_sim_device *w = whole(d);
+    d->running = true;
+    if (!w->n_active++)
+        w->busy_since = sim->now;
+}
+
+static void end_running(const npu_sim *sim, npu_sim_device *d)
+{
+    npu_sim_device *w = whole(d);
+    d->running = false;
+    if (!--w->n_active)
+        w->busy_ns += sim->now - w->busy_since;
+}
+
 static void start_job(npu_sim *sim, npu_sim_device *d)
 {
-    d->running = true;
+    begin_running(sim, d);
     d->first->begin = sim->now;
     d->first->phase = 0;
-    d->busy_since = sim->now;
     d->left = 0;
     d->moving = false;
     d->since = sim->now;
@@ -167,8 +213,7 @@ static void end_job(npu_sim *sim, npu_sim_device *d)
     npu_sim_job *job = d->first;
     job->end = sim->now;
     job->ended = true;
-    d->busy_ns += sim->now - d->busy_since;
-    d->running = false;
+    end_running(sim, d);
     d->first = job->next;
     if (!d->first)
         d->last = NULL;
@@ -286,8 +331,7 @@ void npu_sim_drop(npu_sim *sim, npu_sim_device *d)
 {
     settle(sim);
     if (d->running)
-        d->busy_ns += sim->now - d->busy_since;
-    d->running = false;
+        end_running(sim, d);
     while (d->first) {
         npu_sim_job *job = d->first;
         d->first = job->next;
@@ -300,7 +344,8 @@ void npu_sim_drop(npu_sim *sim, npu_sim_device *d)
 
 uint64_t npu_sim_busy_ns(const npu_sim *sim, const npu_sim_device *d)
 {
-    uint64_t running =
-        d->running && sim->host > d->busy_since ? sim->host - d->busy_since : 0;
+    uint64_t running = d->n_active && sim->host > d->busy_since
+                           ? sim->host - d->busy_since
+                           : 0;
     return d->busy_ns + running;
 }

@@ -8,6 +8,10 @@
  * slowed down in proportion. Rates are computed again whenever a phase begins
  * or ends.
  *
+ * A device may have engines, with queues of their own, that copy beside it.
+ * Those that move bytes over its link in one direction get equal parts of the
+ * link; the two directions do not disturb each other.
+ *
  * The host has a time too. It advances when the host says so, and when it
  * waits. Nothing is simulated past it, because work that the host has yet to
  * submit may change what happens then.
@@ -26,12 +30,16 @@ typedef struct npu_sim_device npu_sim_device;
 
 #define NPU_NEVER UINT64_MAX
 
+/* Whether a phase moves its bytes over a device's link. */
+typedef enum npu_link { NPU_LINK_NONE, NPU_LINK_IN, NPU_LINK_OUT } npu_link;
+
 /* A part of a job. Times are those of a device that has the memory alone. */
 typedef struct npu_phase {
-    uint64_t fixed_ns;          /* first, without memory */
-    uint64_t work_ns;           /* computing, and moving the bytes undisturbed:
-                                   the longer of the two */
-    uint64_t bytes;             /* moved during work_ns */
+    uint64_t fixed_ns; /* first, without memory */
+    uint64_t work_ns;  /* computing, and moving the bytes undisturbed:
+                          the longer of the two */
+    uint64_t bytes;    /* moved during work_ns */
+    npu_link link;
     uint32_t command, node, op; /* for the trace, which outlives the program */
     uint64_t begin, end;        /* set as the job runs */
 } npu_phase;
@@ -61,15 +69,19 @@ typedef struct npu_sim_job {
     bool ended;     /* rather than dropped */
 } npu_sim_job;
 
+/* A device, or an engine of one. */
 struct npu_sim_device {
     npu_sim_device *next;
+    npu_sim_device *whole; /* the device of which it is an engine; NULL: none */
     npu_sim_job *first, *last;
     bool running; /* the first one */
     /* The running phase: what is left of it at `since`, in 2^-20 ns, and how
      * fast it goes, 2^20 being full speed. */
     uint64_t left, since, speed;
     bool moving;                  /* past the fixed part */
-    uint64_t busy_ns, busy_since; /* time with a job, up to the latest end */
+    uint64_t demand;              /* bytes a second that it can move now */
+    uint32_t n_active;            /* it and its engines, with jobs that run */
+    uint64_t busy_ns, busy_since; /* time with any, up to the latest end */
     void (*done)(void *ctx, npu_sim_job *job);
     void *ctx;
 };
@@ -107,5 +119,5 @@ uint64_t npu_sim_when(npu_sim *sim, const npu_counter *counter, uint64_t value,
 uint64_t npu_sim_next(const npu_sim *sim);
 /* Takes all jobs away from the device; done() is called for each. */
 void npu_sim_drop(npu_sim *sim, npu_sim_device *device);
-/* Nanoseconds it had a job, up to the host's time. */
+/* Nanoseconds that it or an engine of it had a job, up to the host's time. */
 uint64_t npu_sim_busy_ns(const npu_sim *sim, const npu_sim_device *device);

@@ -67,9 +67,12 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
     at->node = CLV_NO_TENSOR;
     if (c->kind != CLV_COMMAND_RUN) {
         const bool copy = c->kind == CLV_COMMAND_COPY;
+        const bool from = copy && c->src->allocated == NPU_MEMORY_OWN;
+        const bool to = copy && c->dst->allocated == NPU_MEMORY_OWN;
         npu_move_cost(s, c->size, copy,
-                      copy && (c->src->allocated == NPU_MEMORY_OWN) !=
-                                  (c->dst->allocated == NPU_MEMORY_OWN),
+                      from == to ? NPU_LINK_NONE
+                      : to       ? NPU_LINK_IN
+                                 : NPU_LINK_OUT,
                       at);
         return at + 1;
     }
@@ -110,6 +113,7 @@ static clv_status new_job(clv_plugin_device *dev, const clv_submit *s,
     if (!job)
         return CLV_ERR_NO_MEMORY;
     job->dev = dev;
+    job->queue = &dev->queues[s->queue];
     job->correlation = s->correlation;
     job->n_commands = s->n_commands;
     job->n_waits = s->n_waits;
@@ -172,13 +176,14 @@ static void add_noise(npu_job *job, uint64_t at_ns)
 static bool push(npu_job *job, const clv_submit *s)
 {
     clv_plugin_device *dev = job->dev;
+    npu_queue *queue = job->queue;
     npu_sim *sim = &dev->inst->sim;
     npu_sim_catch_up(sim);
-    if (dev->n_jobs >= dev->settings->queue_depth)
+    if (queue->n_jobs >= dev->settings->queue_depth)
         return false;
     uint64_t cost =
-        (uint64_t)(npu_sim_busy(&dev->sim) ? dev->settings->submit_ns
-                                           : dev->settings->submit_empty_ns);
+        (uint64_t)(npu_sim_busy(&queue->sim) ? dev->settings->submit_ns
+                                             : dev->settings->submit_empty_ns);
     if (!dev->inst->config.is_real)
         npu_sim_spend(sim, cost);
     add_noise(job, sim->host);
@@ -187,13 +192,13 @@ static bool push(npu_job *job, const clv_submit *s)
     if (dev->hung)
         job->sim.release = NPU_NEVER;
     job->refs = 2;
-    dev->n_jobs++;
-    npu_sim_push(&dev->sim, &job->sim);
-    if (dev->last)
-        dev->last->next = job;
+    queue->n_jobs++;
+    npu_sim_push(&queue->sim, &job->sim);
+    if (queue->last)
+        queue->last->next = job;
     else
-        dev->first = job;
-    dev->last = job;
+        queue->first = job;
+    queue->last = job;
     pthread_cond_broadcast(&dev->inst->changed);
     return true;
 }
@@ -213,7 +218,7 @@ clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit)
     npu_job *job = NULL;
     clv_read(&s, sizeof s, submit);
     CLV_TRY(npu_check_device(dev));
-    CLV_TRY(clv_check_submit(dev->base.host, &s));
+    CLV_TRY(clv_check_submit(dev->base.host, &s, dev->n_queues - 1));
     clv_status status = make_job(dev, &s, &job);
     if (!status) {
         npu_lock(dev->inst);

@@ -226,7 +226,7 @@ static clv_status await_results(clv_plugin_timeline *tl, uint64_t value,
 {
     uint64_t begin = npu_real_ns(), idle_since = 0;
     while (!over(tl, value)) {
-        if (tl->dev->lost && !tl->dev->first) {
+        if (tl->dev->lost && npu_workers_done(tl->dev)) {
             npu_timeline_failed(tl, CLV_ERR_DEVICE_LOST,
                                 "npu_sim: the device was lost");
             break;

@@ -14,7 +14,7 @@ void npu_job_done(void *ctx, npu_sim_job *sim)
 {
     clv_plugin_device *dev = ctx;
     npu_job *job = sim->owner;
-    dev->n_jobs--;
+    job->queue->n_jobs--;
     if (job->correlation && sim->ended && dev->n_traced < MAX_TRACED) {
         npu_job **tail =
             dev->traced ? &dev->last_traced->traced_next : &dev->traced;

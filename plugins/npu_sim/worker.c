@@ -1,5 +1,5 @@
 /*
- * A device's thread: takes jobs in order, waits for what they wait for,
+ * The thread of a queue: takes jobs in order, waits for what they wait for,
  * computes their results and signals the timelines.
  */
 #include "job.h"
@@ -42,21 +42,36 @@ static gate look(const npu_job *job)
     return found;
 }
 
+/* Whether the queue's thread will go on by itself, and by whose work. */
+static bool is_pending(const npu_queue *q, bool *foreign)
+{
+    const gate g =
+        q->first && q->activity != NPU_WORKING ? look(q->first) : GATE_OPEN;
+    *foreign = g == GATE_FOREIGN;
+    return q->activity == NPU_WORKING ||
+           (q->first && g != GATE_OURS && q->has_thread);
+}
+
 bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign)
 {
-    bool pending = false;
+    bool pending = false, waits;
     *foreign = true;
-    for (const clv_plugin_device *d = inst->devices; d; d = d->next) {
-        gate g =
-            d->first && d->activity != NPU_WORKING ? look(d->first) : GATE_OPEN;
-        bool idle = !d->first || g == GATE_OURS || !d->has_thread;
-        if (d->activity != NPU_WORKING && idle)
-            continue;
-        pending = true;
-        if (g != GATE_FOREIGN)
-            *foreign = false;
-    }
+    for (const clv_plugin_device *d = inst->devices; d; d = d->next)
+        for (uint32_t i = 0; i < d->n_queues; i++) {
+            if (!is_pending(&d->queues[i], &waits))
+                continue;
+            pending = true;
+            *foreign = *foreign && waits;
+        }
     return pending;
+}
+
+bool npu_workers_done(const clv_plugin_device *dev)
+{
+    for (uint32_t i = 0; i < dev->n_queues; i++)
+        if (dev->queues[i].first)
+            return false;
+    return true;
 }
 
 /* Why what is waited for failed; of others' work only that it did is known. */
@@ -83,9 +98,9 @@ static const clv_plugin_timeline *given_up(const npu_job *job)
 }
 
 /* Waits until the first job may begin. The lock is held. */
-static clv_status await(clv_plugin_device *dev, const npu_job *job,
-                        char *message)
+static clv_status await(npu_queue *queue, const npu_job *job, char *message)
 {
+    clv_plugin_device *dev = queue->dev;
     uint64_t sleep = POLL_MIN_NS;
     for (;;) {
         if (dev->lost)
@@ -102,7 +117,7 @@ static clv_status await(clv_plugin_device *dev, const npu_job *job,
             return CLV_OK;
         if (g == GATE_FAILED)
             return explain(job, message);
-        dev->activity = g == GATE_FOREIGN ? NPU_FOREIGN : NPU_IDLE;
+        queue->activity = g == GATE_FOREIGN ? NPU_FOREIGN : NPU_IDLE;
         npu_await_change(dev->inst, g == GATE_FOREIGN ? npu_real_ns() + sleep
                                                       : UINT64_MAX);
         sleep = sleep < POLL_MAX_NS ? sleep * 3 / 2 : POLL_MAX_NS;
@@ -134,13 +149,13 @@ static clv_status run_commands(clv_plugin_device *dev, const npu_job *job,
 }
 
 /* Takes the job off and tells its end. The lock is held. */
-static void finish(clv_plugin_device *dev, npu_job *job, clv_status status,
+static void finish(npu_queue *queue, npu_job *job, clv_status status,
                    const char *message)
 {
-    dev->first = job->next;
-    if (!dev->first)
-        dev->last = NULL;
-    dev->activity = NPU_IDLE;
+    queue->first = job->next;
+    if (!queue->first)
+        queue->last = NULL;
+    queue->activity = NPU_IDLE;
     for (uint32_t i = 0; i < job->n_signals; i++)
         if (status)
             npu_timeline_failed(job->signals[i].timeline, status, message);
@@ -148,16 +163,17 @@ static void finish(clv_plugin_device *dev, npu_job *job, clv_status status,
             npu_timeline_computed(job->signals[i].timeline,
                                   job->signals[i].value);
     npu_job_drop(job);
-    pthread_cond_broadcast(&dev->inst->changed);
+    pthread_cond_broadcast(&queue->dev->inst->changed);
 }
 
 static void *work(void *ctx)
 {
-    clv_plugin_device *dev = ctx;
+    npu_queue *queue = ctx;
+    clv_plugin_device *dev = queue->dev;
     clv_plugin_instance *inst = dev->inst;
     npu_lock(inst);
     for (;;) {
-        npu_job *job = dev->first;
+        npu_job *job = queue->first;
         if (!job && dev->stop)
             break;
         if (!job) {
@@ -165,9 +181,9 @@ static void *work(void *ctx)
             continue;
         }
         char message[NPU_MESSAGE_SIZE] = "";
-        clv_status status = await(dev, job, message);
+        clv_status status = await(queue, job, message);
         if (!status) {
-            dev->activity = NPU_WORKING;
+            queue->activity = NPU_WORKING;
             npu_unlock(inst);
             status = run_commands(dev, job, message);
             npu_lock(inst);
@@ -175,7 +191,7 @@ static void *work(void *ctx)
                 status =
                     say(message, CLV_ERR_DEVICE_LOST, "the device was lost");
         }
-        finish(dev, job, status, message);
+        finish(queue, job, status, message);
         npu_unlock(inst);
         npu_lock(inst);
     }
@@ -183,25 +199,29 @@ static void *work(void *ctx)
     return NULL;
 }
 
-clv_status npu_worker_start(clv_plugin_device *dev)
+clv_status npu_workers_start(clv_plugin_device *dev)
 {
-    int error = pthread_create(&dev->thread, NULL, work, dev);
-    if (error)
-        return clv_fail(dev->base.host, CLV_ERR_LIMIT,
-                        "npu_sim: no thread for device '%s': %s",
-                        dev->settings->name, strerror(error));
-    dev->has_thread = true;
+    for (uint32_t i = 0; i < dev->n_queues; i++) {
+        npu_queue *queue = &dev->queues[i];
+        int error = pthread_create(&queue->thread, NULL, work, queue);
+        if (error)
+            return clv_fail(dev->base.host, CLV_ERR_LIMIT,
+                            "npu_sim: no thread for device '%s': %s",
+                            dev->settings->name, strerror(error));
+        queue->has_thread = true;
+    }
     return CLV_OK;
 }
 
-void npu_worker_stop(clv_plugin_device *dev)
+void npu_workers_stop(clv_plugin_device *dev)
 {
-    if (!dev->has_thread)
-        return;
     npu_lock(dev->inst);
     dev->stop = true;
     pthread_cond_broadcast(&dev->inst->changed);
     npu_unlock(dev->inst);
-    pthread_join(dev->thread, NULL);
-    dev->has_thread = false;
+    for (uint32_t i = 0; i < dev->n_queues; i++) {
+        if (dev->queues[i].has_thread)
+            pthread_join(dev->queues[i].thread, NULL);
+        dev->queues[i].has_thread = false;
+    }
 }

@@ -22,6 +22,7 @@
     F(CreateProgramWithBinary)                                                 \
     F(CreateProgramWithSource)                                                 \
     F(CreateSubBuffer)                                                         \
+    F(EnqueueBarrierWithWaitList)                                              \
     F(EnqueueCopyBuffer)                                                       \
     F(EnqueueFillBuffer)                                                       \
     F(EnqueueMapBuffer)                                                        \
@@ -49,6 +50,7 @@
     F(ReleaseKernel)                                                           \
     F(ReleaseMemObject)                                                        \
     F(ReleaseProgram)                                                          \
+    F(RetainEvent)                                                             \
     F(SetKernelArg)                                                            \
     F(WaitForEvents)
 

@@ -7,27 +7,90 @@
 /* Large fills take drivers out of their stride: one of 8 GiB has been seen not
  * to end. */
 #define PIECE ((uint64_t)128 << 20)
+#define SCRATCH ((uint64_t)4 << 20)
+
+/* The host's memory, which the device reads and writes by copies of its own. */
+static bool is_pinned(const ocl_buffer *buf)
+{
+    return !buf->mem;
+}
+
+/* Memory of the device's own, of the job's queue. */
+static cl_int get_scratch(clv_plugin_device *dev, const ocl_job *job,
+                          cl_mem *out)
+{
+    cl_int error = CL_SUCCESS;
+    cl_mem *scratch = &dev->queues[job->job->submit.queue].scratch;
+    if (!*scratch)
+        *scratch = dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
+                                         SCRATCH, NULL, &error);
+    *out = *scratch;
+    return error;
+}
+
+/* Scratch to pinned memory, again and again. from: what comes to scratch
+ * before, piece by piece; NULL: it is there. */
+static cl_int write_pinned(clv_plugin_device *dev, const ocl_job *job,
+                           cl_mem scratch, const char *from, char *to,
+                           uint64_t size, cl_event *event)
+{
+    cl_int error = CL_SUCCESS;
+    for (uint64_t at = 0; at < size && !error; at += SCRATCH) {
+        const uint64_t n = size - at < SCRATCH ? size - at : SCRATCH;
+        if (from)
+            error = dev->cl->EnqueueWriteBuffer(job->queue, scratch, CL_FALSE,
+                                                0, n, from + at, 0, NULL, NULL);
+        if (!error)
+            error = dev->cl->EnqueueReadBuffer(job->queue, scratch, CL_FALSE, 0,
+                                               n, to + at, 0, NULL,
+                                               at + n < size ? NULL : event);
+    }
+    return error;
+}
+
+static cl_int copy(clv_plugin_device *dev, const ocl_job *job,
+                   const clv_command *c, cl_event *event)
+{
+    const ocl_api *cl = dev->cl;
+    const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
+    const char *from = src->base.data + c->src_offset;
+    char *to = dst->base.data + c->dst_offset;
+    if (is_pinned(src) && is_pinned(dst)) {
+        cl_mem scratch;
+        cl_int error = get_scratch(dev, job, &scratch);
+        return error
+                   ? error
+                   : write_pinned(dev, job, scratch, from, to, c->size, event);
+    }
+    if (is_pinned(src))
+        return cl->EnqueueWriteBuffer(job->queue, dst->mem, CL_FALSE,
+                                      c->dst_offset, c->size, from, 0, NULL,
+                                      event);
+    if (is_pinned(dst))
+        return cl->EnqueueReadBuffer(job->queue, src->mem, CL_FALSE,
+                                     c->src_offset, c->size, to, 0, NULL,
+                                     event);
+    return cl->EnqueueCopyBuffer(job->queue, src->mem, dst->mem, c->src_offset,
+                                 c->dst_offset, c->size, 0, NULL, event);
+}
 
 cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
                 const clv_command *c)
 {
-    if (!c->size)
-        return CL_SUCCESS;
-    return dev->cl->EnqueueCopyBuffer(
-        dev->queue, ocl_buffer_of(c->src)->mem, ocl_buffer_of(c->dst)->mem,
-        c->src_offset, c->dst_offset, c->size, 0, NULL,
-        ocl_span_begin(job, i, CLV_NO_TENSOR, "copy"));
+    return c->size ? copy(dev, job, c,
+                          ocl_span_begin(job, i, CLV_NO_TENSOR, "copy"))
+                   : CL_SUCCESS;
 }
 
 /* size is a multiple of unit, and at, too. */
-static cl_int fill_piece(clv_plugin_device *dev, cl_mem mem,
+static cl_int fill_piece(clv_plugin_device *dev, const ocl_job *job, cl_mem mem,
                          const void *pattern, size_t unit, uint64_t at,
                          uint64_t size)
 {
     cl_int error = CL_SUCCESS;
     while (size && !error) {
         uint64_t n = size < PIECE ? size : PIECE;
-        error = dev->cl->EnqueueFillBuffer(dev->queue, mem, pattern, unit, at,
+        error = dev->cl->EnqueueFillBuffer(job->queue, mem, pattern, unit, at,
                                            n, 0, NULL, NULL);
         at += n;
         size -= n;
@@ -37,24 +100,47 @@ static cl_int fill_piece(clv_plugin_device *dev, cl_mem mem,
 
 /* Single bytes up to a multiple of 4, words, and what is left; the pattern
  * begins at dst_offset, wherever that is. */
-cl_int ocl_fill(clv_plugin_device *dev, ocl_job *job, uint32_t i,
-                const clv_command *c)
+static cl_int fill(clv_plugin_device *dev, const ocl_job *job,
+                   const clv_command *c)
 {
     cl_mem mem = ocl_buffer_of(c->dst)->mem;
     uint64_t at = c->dst_offset, end = at + c->size;
     cl_int error = CL_SUCCESS;
     uint8_t word[4];
-    (void)job, (void)i;
     while (!error && at < end) {
         for (uint32_t k = 0; k < 4; k++)
             word[k] = (uint8_t)(c->pattern >> (at - c->dst_offset + k) % 4 * 8);
         if (at % 4 || end - at < 4) {
-            error = fill_piece(dev, mem, word, 1, at, 1);
+            error = fill_piece(dev, job, mem, word, 1, at, 1);
             at++;
         } else {
-            error = fill_piece(dev, mem, word, 4, at, (end - at) / 4 * 4);
+            error = fill_piece(dev, job, mem, word, 4, at, (end - at) / 4 * 4);
             at += (end - at) / 4 * 4;
         }
     }
     return error;
+}
+
+static cl_int fill_pinned(clv_plugin_device *dev, const ocl_job *job,
+                          const clv_command *c)
+{
+    const uint64_t words = (c->size + 3) / 4 * 4;
+    cl_mem scratch;
+    cl_int error = get_scratch(dev, job, &scratch);
+    if (!error)
+        error = fill_piece(dev, job, scratch, &c->pattern, 4, 0,
+                           words < SCRATCH ? words : SCRATCH);
+    return error
+               ? error
+               : write_pinned(dev, job, scratch, NULL,
+                              ocl_buffer_of(c->dst)->base.data + c->dst_offset,
+                              c->size, NULL);
+}
+
+cl_int ocl_fill(clv_plugin_device *dev, ocl_job *job, uint32_t i,
+                const clv_command *c)
+{
+    (void)i;
+    return is_pinned(ocl_buffer_of(c->dst)) ? fill_pinned(dev, job, c)
+                                            : fill(dev, job, c);
 }

@@ -6,6 +6,7 @@
 
 #include <tune/trial.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 /* --- instance ------------------------------------------------------------- */
@@ -65,11 +66,14 @@ static clv_status look(clv_plugin_instance *inst)
                          .gpu = strcmp(type, "cpu") != 0,
                          .cpu = strcmp(type, "gpu") != 0};
     inst->n_devices = ocl_find(inst->cl, &filter, inst->devices);
-    bool separate = !strcmp(option(inst, "memory"), "separate");
+    const bool separate = !strcmp(option(inst, "memory"), "separate");
+    const char *copies = option(inst, "copy_queues");
     for (uint32_t i = 0; i < inst->n_devices; i++) {
         ocl_properties *p = &inst->devices[i];
         p->info.queue_depth = OCL_QUEUE_DEPTH;
         p->info.n_mem_types = p->unified && !separate ? 1 : 2;
+        p->info.copy_queues = strcmp(copies, "auto") ? (uint32_t)atoi(copies)
+                                                     : p->info.n_mem_types - 1;
         p->info.memory_size = gpu_memory_limit(host, p->info.memory_size,
                                                p->info.n_mem_types == 2);
     }
@@ -109,13 +113,16 @@ static clv_status make_objects(clv_plugin_device *dev)
                                      (cl_context_properties)p->platform, 0};
     cl_int error = CL_SUCCESS;
     dev->context = cl->CreateContext(props, 1, &p->id, NULL, NULL, &error);
-    if (dev->context)
-        dev->plain = cl->CreateCommandQueue(dev->context, p->id, 0, &error);
-    dev->queue = dev->plain;
-    if (dev->plain)
-        dev->timed = cl->CreateCommandQueue(dev->context, p->id,
-                                            CL_QUEUE_PROFILING_ENABLE, &error);
-    if (dev->timed)
+    for (uint32_t i = 0; !error && i <= p->info.copy_queues; i++) {
+        ocl_queue *q = &dev->queues[i];
+        q->dev = dev;
+        q->now = q->plain =
+            cl->CreateCommandQueue(dev->context, p->id, 0, &error);
+        if (q->plain)
+            q->timed = cl->CreateCommandQueue(
+                dev->context, p->id, CL_QUEUE_PROFILING_ENABLE, &error);
+    }
+    if (!error)
         dev->side = cl->CreateCommandQueue(dev->context, p->id,
                                            CL_QUEUE_PROFILING_ENABLE, &error);
     if (dev->side)
@@ -134,10 +141,14 @@ static void free_objects(clv_plugin_device *dev)
         cl->ReleaseMemObject(dev->tick);
     if (dev->side)
         cl->ReleaseCommandQueue(dev->side);
-    if (dev->timed)
-        cl->ReleaseCommandQueue(dev->timed);
-    if (dev->plain)
-        cl->ReleaseCommandQueue(dev->plain);
+    for (uint32_t i = 0; i < OCL_MAX_QUEUES; i++) {
+        if (dev->queues[i].scratch)
+            cl->ReleaseMemObject(dev->queues[i].scratch);
+        if (dev->queues[i].timed)
+            cl->ReleaseCommandQueue(dev->queues[i].timed);
+        if (dev->queues[i].plain)
+            cl->ReleaseCommandQueue(dev->queues[i].plain);
+    }
     if (dev->context)
         cl->ReleaseContext(dev->context);
     pthread_mutex_destroy(&dev->cache.lock);

@@ -11,9 +11,24 @@
 #include <pthread.h>
 
 #define OCL_QUEUE_DEPTH 256
+#define OCL_MAX_QUEUES 2
 
 typedef struct ocl_job ocl_job;       /* queue.h */
 typedef struct ocl_source ocl_source; /* source.h */
+
+/* One of the device's queues: the driver's, in order, of submits that are not
+ * recorded and of those that are, and what the threads of queue.c share. */
+typedef struct ocl_queue {
+    clv_plugin_device *dev;
+    cl_command_queue plain, timed;
+    cl_command_queue now; /* the one of both that works; the first thread's */
+    cl_mem scratch;       /* for moves within pinned memory, or NULL */
+    bool completes;
+    pthread_t completer; /* waits for what flies, and signals */
+    /* By the lock of dev->base.queue: */
+    ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
+    bool no_more;                  /* the first thread has ended */
+} ocl_queue;
 
 struct clv_plugin_instance {
     const clv_host_api *host;
@@ -23,17 +38,14 @@ struct clv_plugin_instance {
 };
 
 struct clv_plugin_device {
-    clv_device_base base; /* host, and the queue with its thread */
+    clv_device_base base; /* host, and the queues with their threads */
     clv_plugin_instance *inst;
     const ocl_api *cl;
     const ocl_properties *props;
     char label[80];     /* for people */
     char identity[768]; /* plugin, driver, device and options, in the cache */
     cl_context context;
-    cl_command_queue plain, timed; /* of submits, in order: those that are not
-                                      recorded, and those that are */
-    cl_command_queue
-        queue; /* the one of both that works; the queue's thread's */
+    ocl_queue queues[OCL_MAX_QUEUES]; /* [1 + copy_queues] clv_submit.queue */
     cl_command_queue side; /* of what the host does beside them: compiling,
                               flushing, the clock */
     cl_mem tick;           /* 4 bytes, for the clock */
@@ -47,10 +59,6 @@ struct clv_plugin_device {
     gpu_cache cache;    /* repacked weights */
     gpu_budget budget;
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
-    /* By the queue's lock: */
-    ocl_job *flying, *last_flying; /* enqueued, or failed, in order */
-    bool no_more;                  /* the queue's thread has ended */
-    pthread_t completer;           /* waits for what flies, and signals */
 };
 
 clv_status ocl_create(const clv_host_api *host, clv_plugin_instance **out);

@@ -87,8 +87,10 @@ static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
         t->alignment = PAGE;
         return;
     }
-    t->flags = sees(dev, i) ? CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED
-                            : CLV_MEM_DEVICE_LOCAL;
+    t->flags = !sees(dev, i) ? CLV_MEM_DEVICE_LOCAL
+               : ocl_n_mem_types(dev) == 1
+                   ? CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED
+                   : CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED | CLV_MEM_COHERENT;
     t->alignment = sees(dev, i) ? 64 : dev->props->base_align;
 }
 
@@ -149,7 +151,7 @@ static cl_int allocate(ocl_buffer *buf)
     return error ? error : dev->cl->Finish(dev->side);
 }
 
-/* The host's copy, in memory that the device reaches without another copy. */
+/* Memory of the host that the device reaches without another copy. */
 static cl_int pin(ocl_buffer *buf)
 {
     clv_plugin_device *dev = buf->dev;
@@ -206,7 +208,9 @@ clv_status ocl_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
         error = buf->base.data ? wrap(buf) : CL_OUT_OF_HOST_MEMORY;
     } else {
         buf->base.data = (char *)(uintptr_t)NO_ADDRESS;
-        error = allocate(buf);
+        error = CL_SUCCESS;
+        if (!sees(dev, mem_type) || ocl_n_mem_types(dev) == 1)
+            error = allocate(buf);
         if (!error && sees(dev, mem_type))
             error = pin(buf);
     }
@@ -305,6 +309,8 @@ static clv_status sync(clv_plugin_buffer *base, uint64_t offset, uint64_t size,
         return CLV_OK;
     if (!buf->pinned)
         return not_visible(base);
+    if (!buf->mem)
+        return CLV_OK;
     cl_int error =
         to_device
             ? dev->cl->EnqueueWriteBuffer(dev->side, buf->mem, CL_TRUE, offset,
@@ -335,6 +341,16 @@ clv_status ocl_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
 
 /* ------------------------------------------------------------------------ */
 /* Views                                                                    */
+
+clv_status ocl_buffer_check_bound(const clv_plugin_buffer *buf)
+{
+    const ocl_buffer *own = ocl_buffer_of(buf);
+    return own->mem ? CLV_OK
+                    : clv_fail(buf->host, CLV_ERR_INVALID,
+                               "%s: a program cannot be bound to memory type "
+                               "1, which is the host's; copy to type 0",
+                               own->dev->label);
+}
 
 cl_int ocl_buffer_view(ocl_buffer *buf, uint64_t offset, cl_mem *out,
                        cl_int *rest)

@@ -2,9 +2,10 @@
  * Buffers.
  *
  * A device that shares the host's memory has one type: the host's own blocks,
- * used in place. Others have two: their own memory, and memory that lies there
- * and has a copy in pinned host memory, which flush and invalidate bring over.
- * (One that only says it shares memory has the second of these.)
+ * used in place. Others have two: their own memory, and pinned memory of the
+ * host, which the device copies from and to by itself and binds no program to.
+ * (One that only says it shares memory has one type: its own memory with a view
+ * of the host's, between which flush and invalidate bring bytes over.)
  */
 #pragma once
 
@@ -26,9 +27,9 @@ typedef struct ocl_buffer {
                                view of, a number that stands for it */
     clv_plugin_device *dev;
     uint64_t serial; /* no other buffer of the device has or had it; from 1 */
-    cl_mem mem;
-    cl_mem pinned;  /* the host's copy, mapped at data, or NULL */
-    uint64_t taken; /* of the device's budget */
+    cl_mem mem;      /* NULL: of pinned memory */
+    cl_mem pinned;   /* mapped at data, or NULL */
+    uint64_t taken;  /* of the device's budget */
     ocl_view *views;
 } ocl_buffer;
 
@@ -54,6 +55,9 @@ clv_status ocl_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,
                             uint64_t size);
 clv_status ocl_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
                                  uint64_t size);
+
+/* Fails for memory that programs are not bound to. */
+clv_status ocl_buffer_check_bound(const clv_plugin_buffer *buf);
 
 /* What to bind for memory that begins at an offset, and how many bytes below it
  * that begins; valid as long as the buffer. CL_SUCCESS, or why there is none.

@@ -16,6 +16,9 @@ static const clv_option options[] = {
         ENUM, "memory", "auto", .choices = "auto|separate",
         .help = "auto: memory that the device shares with the host is used in "
                 "place; separate: never"),
+    GPU_OPTION(ENUM, "copy_queues", "auto", .choices = "auto|0|1",
+               .help = "queues that copy beside the work; auto: one where the "
+                       "device has memory of its own"),
     GPU_OPTION(
         ENUM, "matrix", "auto", .choices = "auto|plain|off",
         .help = "matrix instructions; auto: where the device has them; plain: "

@@ -91,9 +91,11 @@ static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
                                                 (uint64_t)sizeof *prog->places);
     if (!prog->places)
         return CLV_ERR_NO_MEMORY;
-    for (uint32_t i = 0; i < c->n_weights; i++)
+    for (uint32_t i = 0; i < c->n_weights; i++) {
+        CLV_TRY(ocl_buffer_check_bound(c->weights[i].buffer));
         prog->places[c->weights[i].tensor] = (ocl_place){
             ocl_buffer_of(c->weights[i].buffer), c->weights[i].offset};
+    }
     return CLV_OK;
 }
 

@@ -4,13 +4,15 @@
 
 #include <string.h>
 
-static ocl_job *job_of(const clv_queue_job *job)
+static ocl_job *job_of(const clv_submit *submit)
 {
-    return (ocl_job *)(uintptr_t)job->submit.header.next;
+    return (ocl_job *)(uintptr_t)submit->header.next;
 }
 
 static void release_events(clv_plugin_device *dev, ocl_job *job)
 {
+    for (uint32_t i = 0; i < job->n_after; i++)
+        dev->cl->ReleaseEvent(job->after[i]);
     for (uint32_t i = 0; i < job->n_spans; i++)
         if (job->spans[i].event)
             dev->cl->ReleaseEvent(job->spans[i].event);
@@ -38,7 +40,7 @@ static clv_status enqueue_command(clv_plugin_device *dev, ocl_job *job,
 {
     const clv_command *c = &job->job->submit.commands[i];
     if (c->kind == CLV_COMMAND_RUN)
-        return ocl_program_enqueue(c->program, dev->queue, job, i, c);
+        return ocl_program_enqueue(c->program, job->queue, job, i, c);
     cl_int error = c->kind == CLV_COMMAND_COPY ? ocl_copy(dev, job, i, c)
                                                : ocl_fill(dev, job, i, c);
     if (error)
@@ -52,66 +54,106 @@ static clv_status enqueue_command(clv_plugin_device *dev, ocl_job *job,
 
 /* Recording has a queue of its own, since times cost a little; it is rarely
  * turned on or off, so that it does no harm to wait then. */
-static cl_int switch_queue(clv_plugin_device *dev, ocl_job *job)
+static cl_int switch_queue(ocl_queue *q, ocl_job *job)
 {
     cl_int error = CL_SUCCESS;
-    job->queue = job->spans ? dev->timed : dev->plain;
-    if (job->queue != dev->queue)
-        error = dev->cl->Finish(dev->queue);
-    dev->queue = job->queue;
+    job->queue = job->spans ? q->timed : q->plain;
+    if (job->queue != q->now)
+        error = q->dev->cl->Finish(q->now);
+    q->now = job->queue;
     return error;
 }
 
 /* On the queue's thread. What was enqueued before something failed runs all the
  * same, so that its end is to be waited for. */
-static void enqueue(clv_plugin_device *dev, ocl_job *job)
+static void enqueue(ocl_queue *q, ocl_job *job)
 {
     const clv_submit *s = &job->job->submit;
+    const ocl_api *cl = q->dev->cl;
     if (!s->n_commands)
         return;
-    cl_int error = switch_queue(dev, job);
+    cl_int error = switch_queue(q, job);
+    if (!error && job->n_after)
+        error = cl->EnqueueBarrierWithWaitList(job->queue, job->n_after,
+                                               job->after, NULL);
     for (uint32_t i = 0; i < s->n_commands && !job->status && !error; i++)
-        job->status = enqueue_command(dev, job, i);
+        job->status = enqueue_command(q->dev, job, i);
     if (!error)
-        error =
-            dev->cl->EnqueueMarkerWithWaitList(dev->queue, 0, NULL, &job->last);
+        error = cl->EnqueueMarkerWithWaitList(job->queue, 0, NULL, &job->last);
     if (!error)
-        error = dev->cl->Flush(dev->queue);
+        error = cl->Flush(job->queue);
     if (error && !job->status) {
         job->status = ocl_status(error);
         snprintf(job->message, sizeof job->message,
                  "opencl: the queue: %s (%d)", ocl_error_name(error),
                  (int)error);
     }
-    ocl_noticed(dev, job->status);
+    ocl_noticed(q->dev, job->status);
+}
+
+/* Whether the job, which flies, will bring the timeline there. */
+static bool brings(const ocl_job *job, const clv_timeline_point *point)
+{
+    const clv_submit *s = &job->job->submit;
+    for (uint32_t i = 0; i < s->n_signals && !job->status; i++)
+        if (s->signals[i].timeline == point->timeline &&
+            s->signals[i].value >= point->value)
+            return true;
+    return false;
+}
+
+/* clv_queue.is_ahead: of another queue there must be an event to wait for, and
+ * something that waits. */
+static int is_ahead(void *ctx, const clv_submit *waiting,
+                    const clv_timeline_point *point)
+{
+    clv_plugin_device *dev = ctx;
+    ocl_job *self = job_of(waiting);
+    for (uint32_t i = 0; i <= dev->base.queue->n_copying; i++) {
+        const ocl_job *job = dev->queues[i].flying;
+        while (job && !brings(job, point))
+            job = job->next;
+        if (!job)
+            continue;
+        if (i == waiting->queue)
+            return 1;
+        if (!waiting->n_commands || !job->last ||
+            dev->cl->RetainEvent(job->last))
+            return 0;
+        self->after[self->n_after++] = job->last;
+        return 1;
+    }
+    return 0;
 }
 
 static void *enqueue_main(void *arg)
 {
-    clv_queue *queue = arg;
+    clv_fifo *fifo = arg;
+    clv_queue *queue = fifo->queue;
     clv_plugin_device *dev = queue->ctx;
+    ocl_queue *q = &dev->queues[fifo->index];
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!queue->first && !queue->stop)
+        while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!queue->first)
+        if (!fifo->first)
             break;
-        ocl_job *job = job_of(queue->first);
+        ocl_job *job = job_of(&fifo->first->submit);
         job->status = clv_queue_begin(queue, &job->job->submit, job->message);
-        queue->first = job->job->next;
+        fifo->first = job->job->next;
         if (!job->status) {
             pthread_mutex_unlock(&queue->lock);
-            enqueue(dev, job);
+            enqueue(q, job);
             pthread_mutex_lock(&queue->lock);
         }
-        if (dev->flying)
-            dev->last_flying->next = job;
+        if (q->flying)
+            q->last_flying->next = job;
         else
-            dev->flying = job;
-        dev->last_flying = job;
+            q->flying = job;
+        q->last_flying = job;
         pthread_cond_broadcast(&queue->changed);
     }
-    dev->no_more = true;
+    q->no_more = true;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -185,36 +227,39 @@ static void record(clv_queue *queue, const ocl_job *job)
 }
 
 /* With the lock held: signals. Who sees it finds the times. */
-static void end(clv_plugin_device *dev, ocl_job *job)
+static void end(ocl_queue *q, ocl_job *job)
 {
-    clv_queue *queue = dev->base.queue;
+    clv_queue *queue = q->dev->base.queue;
+    clv_submit *s = &job->job->submit;
+    if (!job->status)
+        job->status = clv_queue_settle(queue, s, job->message);
     if (job->status == CLV_ERR_DEVICE_LOST && job->last)
         clv_queue_lose(queue, job->message);
-    dev->flying = job->next;
-    queue->n_jobs--;
+    q->flying = job->next;
+    queue->fifos[s->queue].n_jobs--;
     if (!job->status)
         record(queue, job);
-    clv_queue_end(&job->job->submit, job->status, job->message);
+    clv_queue_end(s, job->status, job->message);
     pthread_cond_broadcast(&queue->changed);
 }
 
 static void *complete_main(void *arg)
 {
-    clv_plugin_device *dev = arg;
-    clv_queue *queue = dev->base.queue;
+    ocl_queue *q = arg;
+    clv_queue *queue = q->dev->base.queue;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!dev->flying && !dev->no_more)
+        while (!q->flying && !q->no_more)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        ocl_job *job = dev->flying;
+        ocl_job *job = q->flying;
         if (!job)
             break;
         pthread_mutex_unlock(&queue->lock);
-        await(dev, job);
+        await(q->dev, job);
         pthread_mutex_lock(&queue->lock);
-        end(dev, job);
+        end(q, job);
         pthread_mutex_unlock(&queue->lock);
-        release_events(dev, job);
+        release_events(q->dev, job);
         clv_queue_job_free(queue, job->job);
         pthread_mutex_lock(&queue->lock);
     }
@@ -228,8 +273,12 @@ static void *complete_main(void *arg)
 static clv_status check(void *ctx, const clv_command *c)
 {
     clv_plugin_device *dev = ctx;
-    return c->kind == CLV_COMMAND_RUN ? clv_program_check(c)
-                                      : clv_buffer_check(dev->base.host, c);
+    if (c->kind != CLV_COMMAND_RUN)
+        return clv_buffer_check(dev->base.host, c);
+    CLV_TRY(clv_program_check(c));
+    for (uint32_t i = 0; i < c->n_bindings; i++)
+        CLV_TRY(ocl_buffer_check_bound(c->bindings[i].buffer));
+    return CLV_OK;
 }
 
 /* Commands that are timed one by one. */
@@ -245,20 +294,19 @@ static uint32_t count_spans(const clv_submit *s)
 
 static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 {
-    clv_submit own;
-    clv_read(&own, sizeof own, submit);
-    uint32_t n = count_spans(&own);
-    uint64_t size = clv_queue_copy_submit(NULL, &own);
+    uint32_t n = count_spans(submit);
+    uint64_t size = clv_queue_copy_submit(NULL, submit);
     uint64_t at = (size + 63) & ~(uint64_t)63;
-    char *block =
-        clv_new(dev->base.host, at + sizeof(ocl_job) + n * sizeof(ocl_span));
+    uint64_t spans = at + sizeof(ocl_job) + submit->n_waits * sizeof(cl_event);
+    char *block = clv_new(dev->base.host, spans + n * sizeof(ocl_span));
     if (!block)
         return NULL;
-    clv_queue_copy_submit(block, &own);
+    clv_queue_copy_submit(block, submit);
     ocl_job *job = (ocl_job *)(void *)(block + at);
     job->job = (clv_queue_job *)(void *)block;
     job->job->submit.header.next = job;
-    job->spans = n ? (ocl_span *)(void *)(job + 1) : NULL;
+    job->after = (cl_event *)(void *)(job + 1);
+    job->spans = n ? (ocl_span *)(void *)(block + spans) : NULL;
     job->max_spans = n;
     return job;
 }
@@ -266,11 +314,13 @@ static ocl_job *new_job(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 {
     clv_queue *queue = dev->base.queue;
+    clv_submit own;
+    clv_read(&own, sizeof own, submit);
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(clv_queue_check(queue, submit));
-    if (submit->correlation)
+    CLV_TRY(clv_queue_check(queue, &own));
+    if (own.correlation)
         CLV_TRY(clv_trace_reserve(queue));
-    ocl_job *job = new_job(dev, submit);
+    ocl_job *job = new_job(dev, &own);
     if (!job)
         return CLV_ERR_NO_MEMORY;
     pthread_mutex_lock(&queue->lock);
@@ -288,25 +338,28 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit)
 clv_status ocl_queue_open(clv_plugin_device *dev)
 {
     static const clv_queue_fns fns = {check, NULL};
-    CLV_TRY(clv_queue_start(dev->base.host, OCL_QUEUE_DEPTH, &fns, dev,
-                            enqueue_main, &dev->base));
-    clv_status status =
-        clv_thread_start(dev->base.host, complete_main, dev, &dev->completer);
-    if (status) {
-        clv_queue_destroy(dev->base.queue);
-        dev->base.queue = NULL;
+    const uint32_t n_copying = dev->props->info.copy_queues;
+    CLV_TRY(clv_queue_new(dev->base.host, OCL_QUEUE_DEPTH, n_copying, &fns, dev,
+                          &dev->base));
+    dev->base.queue->is_ahead = is_ahead;
+    clv_status status = clv_queue_start(dev->base.queue, enqueue_main);
+    for (uint32_t i = 0; i <= n_copying && !status; i++) {
+        ocl_queue *q = &dev->queues[i];
+        status =
+            clv_thread_start(dev->base.host, complete_main, q, &q->completer);
+        q->completes = !status;
     }
+    if (status)
+        ocl_queue_close(dev);
     return status;
 }
 
 void ocl_queue_close(clv_plugin_device *dev)
 {
-    clv_queue *queue = dev->base.queue;
-    pthread_mutex_lock(&queue->lock);
-    queue->stop = 1;
-    pthread_cond_broadcast(&queue->changed);
-    pthread_mutex_unlock(&queue->lock);
-    pthread_join(dev->completer, NULL);
-    clv_queue_destroy(queue);
+    clv_queue_stop(dev->base.queue);
+    for (uint32_t i = 0; i < OCL_MAX_QUEUES; i++)
+        if (dev->queues[i].completes)
+            pthread_join(dev->queues[i].completer, NULL);
+    clv_queue_destroy(dev->base.queue);
     dev->base.queue = NULL;
 }

@@ -1,7 +1,10 @@
 /*
- * Submits. The queue's thread waits for what a submit waits for, then enqueues
+ * Submits. A queue's thread waits for what a submit waits for, then enqueues
  * all of it without waiting for the device, so that the next one is there when
  * the device gets to it. A second thread waits for the device and signals.
+ *
+ * What was enqueued before, in either queue, is not waited for by the host: the
+ * driver's queue keeps the order, and events order two queues.
  */
 #pragma once
 
@@ -20,7 +23,9 @@ struct ocl_job {
     clv_queue_job *job;
     ocl_job *next;
     cl_command_queue queue; /* where it was enqueued; NULL: it was not */
-    cl_event last; /* the end of what was enqueued; NULL: nothing was */
+    cl_event last;   /* the end of what was enqueued; NULL: nothing was */
+    cl_event *after; /* [n_after] of another queue, to be over before */
+    uint32_t n_after;
     clv_status status;
     char message[CLV_MESSAGE_SIZE];
     ocl_span *spans; /* NULL: not recorded */

@@ -66,6 +66,7 @@
     X(CmdPushConstants)                                                        \
     X(CmdDispatch)                                                             \
     X(CmdResetQueryPool)                                                       \
+    X(ResetQueryPool)                                                          \
     X(CmdWriteTimestamp)                                                       \
     X(CreateQueryPool)                                                         \
     X(DestroyQueryPool)                                                        \

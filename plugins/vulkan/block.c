@@ -7,8 +7,14 @@ static VkResult make_buffer(clv_plugin_device *dev, vk_block *block,
     const VkExternalMemoryBufferCreateInfo external = {
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
         .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+    const uint32_t families[] = {dev->queues[0].family, dev->queues[1].family};
+    const bool shared = families[0] != families[1];
     const VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .sharingMode =
+            shared ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+        .queueFamilyIndexCount = shared ? 2 : 0,
+        .pQueueFamilyIndices = families,
         .pNext = imported ? &external : NULL,
         .size = block->size,
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |

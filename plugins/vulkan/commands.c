@@ -48,23 +48,31 @@ VkQueryPool vk_make_queries(clv_plugin_device *dev, uint32_t n)
     return pool;
 }
 
-VkResult vk_queue_submit(clv_plugin_device *dev, const VkCommandBuffer *list,
-                         uint32_t n, VkSemaphore semaphore, uint64_t value)
+VkResult vk_queue_submit(clv_plugin_device *dev, const vk_queue *queue,
+                         const VkCommandBuffer *list, uint32_t n, vk_point wait,
+                         vk_point signal)
 {
+    const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    const uint32_t n_waits = wait.value ? 1 : 0;
     const VkTimelineSemaphoreSubmitInfo timeline = {
         .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = n_waits,
+        .pWaitSemaphoreValues = &wait.value,
         .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &value};
+        .pSignalSemaphoreValues = &signal.value};
     const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
                                .pNext = &timeline,
+                               .waitSemaphoreCount = n_waits,
+                               .pWaitSemaphores = &wait.semaphore,
+                               .pWaitDstStageMask = &all,
                                .commandBufferCount = n,
                                .pCommandBuffers = list,
                                .signalSemaphoreCount = 1,
-                               .pSignalSemaphores = &semaphore};
-    pthread_mutex_lock(&dev->queue_lock);
+                               .pSignalSemaphores = &signal.semaphore};
+    pthread_mutex_lock(queue->lock);
     VkResult result =
-        dev->api.QueueSubmit(dev->queue, 1, &info, VK_NULL_HANDLE);
-    pthread_mutex_unlock(&dev->queue_lock);
+        dev->api.QueueSubmit(queue->handle, 1, &info, VK_NULL_HANDLE);
+    pthread_mutex_unlock(queue->lock);
     return result;
 }
 
@@ -83,16 +91,18 @@ VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
     VkSemaphore semaphore;
     VkResult result = vk_make_semaphore(dev, &semaphore);
     if (!result)
-        result = vk_queue_submit(dev, &cb, 1, semaphore, 1);
+        result = vk_queue_submit(dev, &dev->queues[0], &cb, 1,
+                                 (vk_point){VK_NULL_HANDLE, 0},
+                                 (vk_point){semaphore, 1});
     if (!result)
         result = vk_await(dev, semaphore, 1);
     dev->api.DestroySemaphore(dev->device, semaphore, NULL);
     return result;
 }
 
-uint64_t vk_ticks(const clv_plugin_device *dev, uint64_t a, uint64_t b)
+uint64_t vk_ticks(const vk_queue *queue, uint64_t a, uint64_t b)
 {
-    const uint32_t bits = dev->phys->timestamp_bits;
+    const uint32_t bits = queue->timestamp_bits;
     return (b - a) & (bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX);
 }
 
@@ -115,6 +125,19 @@ void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
                                 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
+void vk_record_copy_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
+{
+    const VkPipelineStageFlags copies = VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT |
+                         VK_ACCESS_TRANSFER_WRITE_BIT |
+                         VK_ACCESS_HOST_READ_BIT | VK_ACCESS_HOST_WRITE_BIT};
+    dev->api.CmdPipelineBarrier(cb, copies, copies | VK_PIPELINE_STAGE_HOST_BIT,
+                                0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
 static void copy(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer src,
                  uint64_t from, VkBuffer dst, uint64_t to, uint64_t size)
 {
@@ -130,10 +153,9 @@ static uint32_t rotated(uint32_t pattern, uint64_t bytes)
 }
 
 /* Fills are of whole words; single bytes at the ends are copied from a word. */
-static void fill(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer dst,
-                 uint64_t begin, uint64_t size, uint32_t pattern)
+static void fill(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer scratch,
+                 VkBuffer dst, uint64_t begin, uint64_t size, uint32_t pattern)
 {
-    VkBuffer scratch = dev->work->scratch->buffer;
     uint64_t end = begin + size, first = (begin + 3) & ~(uint64_t)3,
              last = end & ~(uint64_t)3;
     if (last > first)
@@ -143,23 +165,24 @@ static void fill(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer dst,
         last = first;
     if (first == begin && last >= end)
         return;
-    vk_record_barrier(dev, cb);
+    vk_record_copy_barrier(dev, cb);
     dev->api.CmdFillBuffer(cb, scratch, 0, 16, pattern);
-    vk_record_barrier(dev, cb);
+    vk_record_copy_barrier(dev, cb);
     copy(dev, cb, scratch, 0, dst, begin, (first < end ? first : end) - begin);
     if (last < end)
         copy(dev, cb, scratch, (last - begin) % 4, dst, last, end - last);
 }
 
-void vk_record_move(clv_plugin_device *dev, VkCommandBuffer cb,
-                    const clv_command *c)
+void vk_record_move(clv_plugin_device *dev, const vk_work *work,
+                    VkCommandBuffer cb, const clv_command *c)
 {
     const vk_buffer *src = vk_buffer_of(c->src), *dst = vk_buffer_of(c->dst);
     const uint64_t to = dst->offset + c->dst_offset;
     if (!c->size)
         return;
     if (c->kind == CLV_COMMAND_FILL)
-        fill(dev, cb, dst->block->buffer, to, c->size, c->pattern);
+        fill(dev, cb, work->scratch->buffer, dst->block->buffer, to, c->size,
+             c->pattern);
     else
         copy(dev, cb, src->block->buffer, src->offset + c->src_offset,
              dst->block->buffer, to, c->size);

@@ -44,18 +44,25 @@ clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call)
 static VkResult create_device(clv_plugin_device *dev)
 {
     const vk_physical *p = dev->phys;
-    const float priority = 1;
+    const float priorities[] = {1, 1};
+    const bool copies = p->info.copy_queues;
+    const uint32_t same = copies && p->copy_family == p->family;
     vk_enabling more;
     vk_enabling_fill(p, &more);
-    const VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-        .queueFamilyIndex = p->family,
-        .queueCount = 1,
-        .pQueuePriorities = &priority};
+    const VkDeviceQueueCreateInfo queues[] = {
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .queueFamilyIndex = p->family,
+         .queueCount = 1 + (same ? p->copy_index : 0),
+         .pQueuePriorities = priorities},
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .queueFamilyIndex = p->copy_family,
+         .queueCount = 1,
+         .pQueuePriorities = priorities}};
     VkPhysicalDeviceVulkan12Features f12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
         .pNext = more.chain,
         .vulkanMemoryModel = p->coop_matrix,
+        .hostQueryReset = p->query_reset,
         .timelineSemaphore = VK_TRUE,
         .shaderFloat16 = p->fp16,
         .shaderInt8 = p->int8,
@@ -68,14 +75,32 @@ static VkResult create_device(clv_plugin_device *dev)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
         .pNext = &f11,
         .features = {.shaderInt64 = p->int64}};
-    const VkDeviceCreateInfo info = {.sType =
-                                         VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                     .pNext = &features,
-                                     .queueCreateInfoCount = 1,
-                                     .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = more.n,
-                                     .ppEnabledExtensionNames = more.names};
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features,
+        .queueCreateInfoCount = copies && !same ? 2 : 1,
+        .pQueueCreateInfos = queues,
+        .enabledExtensionCount = more.n,
+        .ppEnabledExtensionNames = more.names};
     return dev->inst->api.CreateDevice(p->handle, &info, NULL, &dev->device);
+}
+
+static void find_queues(clv_plugin_device *dev)
+{
+    const vk_physical *p = dev->phys;
+    vk_queue *work = &dev->queues[0], *copies = &dev->queues[1];
+    *work = (vk_queue){.lock = &dev->queue_locks[0],
+                       .family = p->family,
+                       .timestamp_bits = p->timestamp_bits};
+    dev->api.GetDeviceQueue(dev->device, p->family, 0, &work->handle);
+    *copies = *work;
+    if (!p->info.copy_queues || !p->copies_apart)
+        return;
+    *copies = (vk_queue){.lock = &dev->queue_locks[1],
+                         .family = p->copy_family,
+                         .timestamp_bits = p->copy_timestamp_bits};
+    dev->api.GetDeviceQueue(dev->device, p->copy_family, p->copy_index,
+                            &copies->handle);
 }
 
 /* Vulkan's memory types that take host pointers, asked for a page. */
@@ -151,7 +176,7 @@ static clv_status start(clv_plugin_device *dev)
         return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
                         "%s: the driver lacks %s; use a newer one", dev->label,
                         missing);
-    dev->api.GetDeviceQueue(dev->device, dev->phys->family, 0, &dev->queue);
+    find_queues(dev);
     vk_memory_types_find(dev->phys, find_import_mask(dev), &dev->types);
     dev->pushes = dev->phys->push_descriptors &&
                   dev->api.CmdPushDescriptorSetKHR &&
@@ -203,12 +228,14 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
         inst->host, "vulkan", dev->phys->info.memory_size,
         dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
     identify(dev);
-    pthread_mutex_init(&dev->queue_lock, NULL);
+    for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
+        pthread_mutex_init(&dev->queue_locks[i], NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     clv_status status = clv_queue_new(inst->host, dev->phys->info.queue_depth,
+                                      dev->phys->info.copy_queues,
                                       &vk_queue_fns, dev, &dev->base);
     if (!status)
         status = start(dev);
@@ -230,7 +257,8 @@ void vk_device_close(clv_plugin_device *dev)
     clv_queue_destroy(dev->base.queue);
     if (dev->device && dev->api.DestroyDevice)
         dev->api.DestroyDevice(dev->device, NULL);
-    pthread_mutex_destroy(&dev->queue_lock);
+    for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
+        pthread_mutex_destroy(&dev->queue_locks[i]);
     pthread_mutex_destroy(&dev->memory_lock);
     pthread_mutex_destroy(&dev->kernels_lock);
     pthread_mutex_destroy(&dev->cache.lock);

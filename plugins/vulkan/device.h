@@ -10,23 +10,33 @@
 
 #include "memory_types.h"
 
+#define VK_MAX_QUEUES 2
+
 typedef struct vk_block vk_block;
 typedef struct vk_work vk_work;
 
+/* The driver's queue behind one of ours. */
+typedef struct vk_queue {
+    VkQueue handle;
+    pthread_mutex_t *lock; /* of vkQueueSubmit */
+    uint32_t family, timestamp_bits;
+} vk_queue;
+
 struct clv_plugin_device {
-    clv_device_base base; /* the host, and the queue */
+    clv_device_base base; /* the host, and the queues */
     clv_plugin_instance *inst;
     const vk_physical *phys;
     char label[80];     /* for people */
     char identity[384]; /* plugin, driver and device, in the cache */
     VkDevice device;
     vk_device_api api;
-    VkQueue queue;
-    pthread_mutex_t queue_lock; /* of vkQueueSubmit */
+    vk_queue queues[VK_MAX_QUEUES]; /* [1 + copy_queues] clv_submit.queue */
+    pthread_mutex_t queue_locks[VK_MAX_QUEUES];
     vk_memory_types types;
     pthread_mutex_t memory_lock;
     vk_block *blocks;
-    vk_work *work;
+    vk_work *work[VK_MAX_QUEUES];
+    struct vk_trace *trace;
     gpu_target target;
     gpu_tuner tuner;
     pthread_mutex_t kernels_lock;

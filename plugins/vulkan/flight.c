@@ -38,12 +38,14 @@ static clv_status make_space(clv_plugin_device *dev, vk_flight *flight,
     return CLV_OK;
 }
 
-clv_status vk_flight_init(clv_plugin_device *dev, vk_flight *flight)
+clv_status vk_flight_init(vk_work *work, vk_flight *flight)
 {
+    clv_plugin_device *dev = work->dev;
     const VkCommandPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-        .queueFamilyIndex = dev->phys->family};
+        .queueFamilyIndex = dev->queues[work->index].family};
+    flight->work = work;
     VkResult result =
         dev->api.CreateCommandPool(dev->device, &info, NULL, &flight->pool);
     if (!result)
@@ -93,13 +95,23 @@ static VkCommandBuffer loose(clv_plugin_device *dev, vk_flight *flight)
     return cb;
 }
 
+/* What only copies has the barrier that its queue may have. */
+static void barrier(clv_plugin_device *dev, const vk_flight *flight,
+                    VkCommandBuffer cb)
+{
+    if (flight->work->index)
+        vk_record_copy_barrier(dev, cb);
+    else
+        vk_record_barrier(dev, cb);
+}
+
 static void close_loose(clv_plugin_device *dev, vk_flight *flight)
 {
     if (!flight->open)
         return;
     flight->open = false;
     VkCommandBuffer cb = flight->list[flight->n_list - 1];
-    vk_record_barrier(dev, cb);
+    barrier(dev, flight, cb);
     VkResult result = dev->api.EndCommandBuffer(cb);
     if (result)
         fail(dev, flight, result, "vkEndCommandBuffer");
@@ -114,7 +126,10 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
     VkCommandBuffer cb = loose(dev, flight);
     if (!cb)
         return;
-    if (!query)
+    if (!query && flight->work->index) /* where a queue may not do it */
+        dev->api.ResetQueryPool(dev->device, flight->queries, 0,
+                                flight->n_stamps);
+    else if (!query)
         dev->api.CmdResetQueryPool(cb, flight->queries, 0, flight->n_stamps);
     dev->api.CmdWriteTimestamp(cb, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
                                flight->queries, query);
@@ -129,15 +144,15 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
         VkCommandBuffer cb = NULL;
         vk_stamps stamps = vk_trace_kernels(flight, c);
         if (!flight->status)
-            flight->status = vk_program_commands(c, dev->work->value + 1,
+            flight->status = vk_program_commands(c, flight->work->value + 1,
                                                  stamps, &cb, flight->message);
         if (cb)
             flight->list[flight->n_list++] = cb;
     } else {
         VkCommandBuffer cb = loose(dev, flight);
         if (cb) {
-            vk_record_move(dev, cb, c);
-            vk_record_barrier(dev, cb);
+            vk_record_move(dev, flight->work, cb, c);
+            barrier(dev, flight, cb);
         }
     }
     if (!flight->status)
@@ -146,19 +161,21 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
 
 static void enqueue(clv_plugin_device *dev, vk_flight *flight)
 {
-    vk_work *work = dev->work;
-    uint64_t value = work->value + 1;
-    VkResult result = vk_queue_submit(dev, flight->list, flight->n_list,
-                                      work->semaphore, value);
+    vk_work *work = flight->work;
+    const vk_point signal = {work->semaphore, work->value + 1};
+    VkResult result =
+        vk_queue_submit(dev, &dev->queues[work->index], flight->list,
+                        flight->n_list, flight->after, signal);
     if (result) {
         fail(dev, flight, result, "vkQueueSubmit");
         return;
     }
-    work->value = flight->value = value;
+    work->value = flight->value = signal.value;
 }
 
-void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
+void vk_flight_launch(vk_flight *flight)
 {
+    clv_plugin_device *dev = flight->work->dev;
     const clv_submit *submit = &flight->job->submit;
     flight->used_loose = flight->n_list = 0;
     flight->open = false;
@@ -179,12 +196,12 @@ void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight)
         enqueue(dev, flight);
 }
 
-clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
-                          char *message)
+clv_status vk_flight_wait(const vk_flight *flight, char *message)
 {
+    clv_plugin_device *dev = flight->work->dev;
     if (!flight->value)
         return CLV_OK;
-    VkResult result = vk_await(dev, dev->work->semaphore, flight->value);
+    VkResult result = vk_await(dev, flight->work->semaphore, flight->value);
     if (result)
         return vk_explain(dev, result, "vkWaitSemaphores", message);
     vk_trace_collect(dev, flight);

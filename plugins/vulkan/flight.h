@@ -3,12 +3,11 @@
 
 #include "work.h"
 
-clv_status vk_flight_init(clv_plugin_device *dev, vk_flight *flight);
+clv_status vk_flight_init(vk_work *work, vk_flight *flight);
 void vk_flight_finish(clv_plugin_device *dev, vk_flight *flight);
 
 /* Records the job's commands and hands them to the driver; errors go to the
  * flight. */
-void vk_flight_launch(clv_plugin_device *dev, vk_flight *flight);
+void vk_flight_launch(vk_flight *flight);
 /* Waits until the driver has done it; a failure says why in message. */
-clv_status vk_flight_wait(clv_plugin_device *dev, const vk_flight *flight,
-                          char *message);
+clv_status vk_flight_wait(const vk_flight *flight, char *message);

@@ -9,6 +9,29 @@
 
 #define MAX_EXTENSIONS 512
 
+/* Of families that copy and neither compute nor draw, the one that does least
+ * else. */
+static void choose_copies(const VkQueueFamilyProperties *families, uint32_t n,
+                          vk_physical *p)
+{
+    const VkQueueFlags others = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+    int least = 64;
+    p->copy_family = p->family;
+    p->copy_index = families[p->family].queueCount > 1;
+    p->copies_apart = p->copy_index;
+    for (uint32_t i = 0; i < n; i++) {
+        const VkQueueFlags flags = families[i].queueFlags;
+        if (!(flags & VK_QUEUE_TRANSFER_BIT) || flags & others ||
+            __builtin_popcount(flags) >= least)
+            continue;
+        least = __builtin_popcount(flags);
+        p->copy_family = i;
+        p->copy_index = 0;
+        p->copies_apart = true;
+    }
+    p->copy_timestamp_bits = families[p->copy_family].timestampValidBits;
+}
+
 static bool read_family(const vk_instance_api *api, vk_physical *p)
 {
     VkQueueFamilyProperties families[32];
@@ -22,6 +45,7 @@ static bool read_family(const vk_instance_api *api, vk_physical *p)
         return false;
     p->family = best;
     p->timestamp_bits = families[best].timestampValidBits;
+    choose_copies(families, n, p);
     return true;
 }
 
@@ -104,6 +128,7 @@ static bool read_features(const vk_instance_api *api, vk_physical *p)
     p->int64 = all.features.shaderInt64;
     p->fp16_storage = f11.storageBuffer16BitAccess;
     p->int8_storage = f12.storageBuffer8BitAccess && f12.shaderInt8;
+    p->query_reset = f12.hostQueryReset;
     return f12.timelineSemaphore;
 }
 
@@ -182,6 +207,12 @@ static void describe(const clv_host_api *host, vk_physical *p)
                          p->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
     if (p->info.memory_free > p->info.memory_size)
         p->info.memory_free = p->info.memory_size;
+    const char *copies = host->option(host->host, "copy_queues");
+    p->info.copy_queues =
+        strcmp(copies, "auto")
+            ? (uint32_t)atoi(copies)
+            : p->copies_apart &&
+                  p->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
     p->info.queue_depth =
         (uint32_t)atoi(host->option(host->host, "queue_depth"));
 }

@@ -9,6 +9,10 @@ typedef struct vk_physical {
     uint32_t family; /* a queue family with compute; others beside it
                         only where there is no such */
     uint32_t timestamp_bits;
+    /* Of the queue for copies: one of a family that only copies, else another
+     * one of the same family, else the same one. */
+    uint32_t copy_family, copy_index, copy_timestamp_bits;
+    bool copies_apart; /* it is not the same one */
     float tick_ns;
     clv_device_info info;               /* as enumerate gives it */
     uint8_t cache_uuid[VK_UUID_SIZE];   /* of pipeline caches */
@@ -22,6 +26,7 @@ typedef struct vk_physical {
     bool fp16, fp16_storage, int8_storage, int8, int64, int_dot, coop_matrix,
         coop_bytes;
     bool subgroup_swaps;     /* shuffles and votes */
+    bool query_reset;        /* of queries, by the host */
     bool push_descriptors;   /* of all arguments that a kernel has */
     bool pci, memory_budget; /* extensions */
     VkPhysicalDeviceMemoryProperties memory;

@@ -28,7 +28,11 @@ static const clv_option options[] = {
                .help = "how kernels get their arguments: from sets in a pool; "
                        "push: with the commands, where the device can"),
     GPU_OPTION(INT, "queue_depth", "64", .min = 1, .max = 65536,
-               .help = "submits that may be in flight"),
+               .help = "submits that may be in flight in a queue"),
+    GPU_OPTION(ENUM, "copy_queues", "auto", .choices = "auto|0|1",
+               .help = "queues that copy beside the work; auto: one where a "
+                       "discrete GPU has a queue for it; 1: also where copies "
+                       "and work share one"),
 };
 
 static const clv_plugin_api api = {

@@ -52,7 +52,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     int rank = 0;
     vk_program_places(command, prog->places);
     VkResult result = dev->api.GetSemaphoreCounterValue(
-        dev->device, dev->work->semaphore, &done);
+        dev->device, dev->work[0]->semaphore, &done);
     if (result)
         return vk_explain(dev, result, "vkGetSemaphoreCounterValue", message);
     vk_recording *rec =
@@ -64,7 +64,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         if (result)
             vk_recording_finish(prog, rec);
     } else if (!rank && rec->value < value) {
-        result = vk_await(dev, dev->work->semaphore, rec->value);
+        result = vk_await(dev, dev->work[0]->semaphore, rec->value);
     }
     if (result)
         return vk_explain(dev, result, "making space to record", message);

@@ -22,7 +22,8 @@ void vk_trace_prepare(clv_plugin_device *dev, vk_flight *flight)
     const clv_submit *submit = &flight->job->submit;
     uint64_t n = 2 * (uint64_t)submit->n_commands;
     flight->n_stamps = 0;
-    if (!submit->correlation || !dev->phys->timestamp_bits)
+    if (!submit->correlation || !dev->queues[submit->queue].timestamp_bits ||
+        (submit->queue && !dev->phys->query_reset))
         return;
     flight->kernel_stamp = (uint32_t)n;
     for (uint32_t i = 0; i < submit->n_commands; i++)
@@ -59,8 +60,9 @@ static void collect_one(clv_plugin_device *dev, const vk_flight *flight,
                                      VK_QUERY_RESULT_64_BIT))
         return;
     pthread_mutex_lock(&queue->lock);
+    const vk_queue *of = &dev->queues[flight->work->index];
     clv_trace_add(queue, &flight->job->submit, command, node, name,
-                  vk_ticks(dev, 0, ticks[0]), vk_ticks(dev, 0, ticks[1]));
+                  vk_ticks(of, 0, ticks[0]), vk_ticks(of, 0, ticks[1]));
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -107,7 +109,7 @@ static VkResult make_clock(clv_plugin_device *dev, struct vk_trace *trace)
 
 static VkResult take_time(clv_plugin_device *dev, uint64_t *tick)
 {
-    const struct vk_trace *trace = dev->work->trace;
+    const struct vk_trace *trace = dev->trace;
     VkResult result = vk_run_once(dev, trace->cb);
     return result
                ? result
@@ -133,7 +135,7 @@ clv_status vk_calibrate(clv_plugin_device *dev, clv_calibration *out)
             return vk_fail(dev, result, "taking the device's time");
         if (error >= best.max_error_ns)
             continue;
-        best.device_tick = vk_ticks(dev, 0, tick);
+        best.device_tick = vk_ticks(&dev->queues[0], 0, tick);
         best.host_ns = begin + (end - begin) / 2;
         best.max_error_ns = error;
     }
@@ -146,7 +148,7 @@ clv_status vk_trace_init(clv_plugin_device *dev)
     struct vk_trace *trace = clv_new(dev->base.host, sizeof *trace);
     if (!trace)
         return CLV_ERR_NO_MEMORY;
-    dev->work->trace = trace;
+    dev->trace = trace;
     if (!dev->phys->timestamp_bits)
         return CLV_OK;
     VkResult result = make_clock(dev, trace);
@@ -155,7 +157,7 @@ clv_status vk_trace_init(clv_plugin_device *dev)
 
 void vk_trace_finish(clv_plugin_device *dev)
 {
-    struct vk_trace *trace = dev->work->trace;
+    struct vk_trace *trace = dev->trace;
     if (!trace)
         return;
     dev->api.DestroyCommandPool(dev->device, trace->pool, NULL);

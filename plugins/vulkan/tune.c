@@ -14,7 +14,7 @@ static VkResult record_sweep(clv_plugin_program *prog, vk_recording *rec,
     VkResult result = api->BeginCommandBuffer(rec->cb, &begin);
     if (result)
         return result;
-    vk_record_move(prog->dev, rec->cb, &fill);
+    vk_record_move(prog->dev, prog->dev->work[0], rec->cb, &fill);
     vk_record_barrier(prog->dev, rec->cb);
     return api->EndCommandBuffer(rec->cb);
 }
@@ -79,7 +79,7 @@ clv_status vk_time_program(clv_plugin_device *dev, clv_plugin_program *prog,
         result = run_once(prog, places, pool, ticks);
     dev->api.DestroyQueryPool(dev->device, pool, NULL);
     clv_free(host, places);
-    *ns = (uint64_t)((double)vk_ticks(dev, ticks[0], ticks[1]) *
+    *ns = (uint64_t)((double)vk_ticks(&dev->queues[0], ticks[0], ticks[1]) *
                      (double)dev->phys->tick_ns) +
           1;
     return result ? vk_fail(dev, result, "timing a kernel") : CLV_OK;

@@ -6,8 +6,8 @@
 
 /* --- the feeder ----------------------------------------------------------- */
 
-/* With the lock held. Whether a flight ahead will bring the timeline there. */
-static bool is_ahead(const vk_work *work, const clv_timeline_point *point)
+static const vk_flight *find(const vk_work *work,
+                             const clv_timeline_point *point)
 {
     for (uint64_t f = work->finished; f < work->fed; f++) {
         const vk_flight *flight = &work->flights[f % VK_FLIGHTS];
@@ -15,48 +15,52 @@ static bool is_ahead(const vk_work *work, const clv_timeline_point *point)
         for (uint32_t i = 0; i < submit->n_signals && !flight->status; i++)
             if (submit->signals[i].timeline == point->timeline &&
                 submit->signals[i].value >= point->value)
-                return true;
+                return flight;
     }
-    return false;
+    return NULL;
 }
 
-/* With the lock held: until a wait is over, or will be once the flights ahead
- * have ended. */
-static clv_status await(clv_plugin_device *dev, const clv_timeline_point *point,
-                        char *message)
+/* clv_queue.is_ahead: whether a flight ahead will bring the timeline there. In
+ * the other queue it must be one that the driver has, and so must be what waits
+ * for it: the next flight of its own queue. */
+static int is_ahead(void *ctx, const clv_submit *waiting,
+                    const clv_timeline_point *point)
 {
-    clv_queue *queue = dev->base.queue;
-    while (point->timeline &&
-           clv_timeline_word(&point->timeline->word) < point->value &&
-           !queue->stop && !queue->lost) {
-        if (is_ahead(dev->work, point))
-            return CLV_OK;
-        clv_queue_pause(queue, UINT64_MAX / 2);
+    clv_plugin_device *dev = ctx;
+    vk_work *own = dev->work[waiting->queue];
+    for (uint32_t i = 0; i <= dev->base.queue->n_copying; i++) {
+        const vk_flight *ahead = find(dev->work[i], point);
+        if (!ahead)
+            continue;
+        if (i == waiting->queue)
+            return 1;
+        if (!waiting->n_commands || !ahead->value)
+            return 0;
+        vk_flight *next = &own->flights[own->fed % VK_FLIGHTS];
+        if (next->after.value < ahead->value)
+            next->after = (vk_point){ahead->work->semaphore, ahead->value};
+        return 1;
     }
-    return clv_queue_await(queue, point, message);
+    return 0;
 }
 
 /* With the lock held, given up meanwhile. */
-static void feed(clv_plugin_device *dev, clv_queue_job *job)
+static void feed(vk_work *work, clv_fifo *fifo)
 {
-    vk_work *work = dev->work;
-    clv_queue *queue = dev->base.queue;
-    char message[CLV_MESSAGE_SIZE] = "";
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < job->submit.n_waits && !status; i++)
-        status = await(dev, &job->submit.waits[i], message);
+    clv_queue *queue = fifo->queue;
+    clv_queue_job *job = fifo->first;
     while (work->fed - work->finished == VK_FLIGHTS)
         clv_queue_pause(queue, UINT64_MAX / 2);
-    status = clv_queue_may_begin(queue, &job->submit, status, message);
     vk_flight *flight = &work->flights[work->fed % VK_FLIGHTS];
     flight->job = job;
-    flight->status = status;
     flight->value = 0;
-    memcpy(flight->message, message, sizeof message);
-    queue->first = job->next;
-    if (!status) {
+    flight->after = (vk_point){VK_NULL_HANDLE, 0};
+    flight->message[0] = 0;
+    flight->status = clv_queue_begin(queue, &job->submit, flight->message);
+    fifo->first = job->next;
+    if (!flight->status) {
         pthread_mutex_unlock(&queue->lock);
-        vk_flight_launch(dev, flight);
+        vk_flight_launch(flight);
         pthread_mutex_lock(&queue->lock);
     }
     work->fed++;
@@ -65,17 +69,19 @@ static void feed(clv_plugin_device *dev, clv_queue_job *job)
 
 static void *feeder_main(void *arg)
 {
-    clv_queue *queue = arg;
-    clv_plugin_device *dev = queue->ctx;
+    clv_fifo *fifo = arg;
+    clv_queue *queue = fifo->queue;
+    const clv_plugin_device *dev = queue->ctx;
+    vk_work *work = dev->work[fifo->index];
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!queue->first && !queue->stop)
+        while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!queue->first)
+        if (!fifo->first)
             break;
-        feed(dev, queue->first);
+        feed(work, fifo);
     }
-    dev->work->ended = true;
+    work->ended = true;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -85,26 +91,20 @@ static void *feeder_main(void *arg)
 
 /* With the lock held. The status to end with: a wait that was left to the
  * order of flights may have failed by the host meanwhile. */
-static clv_status judge(clv_plugin_device *dev, vk_flight *flight)
+static clv_status judge(clv_queue *queue, vk_flight *flight)
 {
-    const clv_submit *submit = &flight->job->submit;
-    if (!flight->status && dev->base.queue->lost)
-        flight->status = clv_queue_check_stop(dev->base.queue, flight->message);
-    for (uint32_t i = 0; i < submit->n_waits && !flight->status; i++) {
-        const clv_plugin_timeline *tl = submit->waits[i].timeline;
-        if (!tl || !tl->status)
-            continue;
-        flight->status = tl->status;
-        memcpy(flight->message, tl->message, sizeof flight->message);
-    }
+    if (!flight->status && queue->lost)
+        flight->status = clv_queue_check_stop(queue, flight->message);
+    if (!flight->status)
+        flight->status =
+            clv_queue_settle(queue, &flight->job->submit, flight->message);
     return flight->status;
 }
 
 static void *finisher_main(void *arg)
 {
-    clv_plugin_device *dev = arg;
-    vk_work *work = dev->work;
-    clv_queue *queue = dev->base.queue;
+    vk_work *work = arg;
+    clv_queue *queue = work->dev->base.queue;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (work->finished == work->fed && !work->ended)
@@ -114,16 +114,16 @@ static void *finisher_main(void *arg)
         vk_flight *flight = &work->flights[work->finished % VK_FLIGHTS];
         pthread_mutex_unlock(&queue->lock);
         char message[CLV_MESSAGE_SIZE];
-        clv_status status = vk_flight_wait(dev, flight, message);
+        clv_status status = vk_flight_wait(flight, message);
         pthread_mutex_lock(&queue->lock);
         clv_queue_job *job = flight->job;
         if (status) {
             flight->status = status;
             memcpy(flight->message, message, sizeof message);
         }
-        status = judge(dev, flight);
+        status = judge(queue, flight);
         work->finished++;
-        queue->n_jobs--;
+        queue->fifos[job->submit.queue].n_jobs--;
         clv_queue_end(&job->submit, status, flight->message);
         pthread_cond_broadcast(&queue->changed);
         pthread_mutex_unlock(&queue->lock);
@@ -145,42 +145,60 @@ static clv_status check(void *ctx, const clv_command *c)
 
 const clv_queue_fns vk_queue_fns = {check, NULL};
 
-clv_status vk_work_start(clv_plugin_device *dev)
+static clv_status make_work(clv_plugin_device *dev, uint32_t index)
 {
-    const clv_host_api *host = dev->base.host;
-    clv_queue *queue = dev->base.queue;
-    vk_work *work = dev->work = clv_new(host, sizeof *work);
+    vk_work *work = dev->work[index] = clv_new(dev->base.host, sizeof *work);
     if (!work)
         return CLV_ERR_NO_MEMORY;
+    work->dev = dev;
+    work->index = index;
     VkResult result = vk_make_semaphore(dev, &work->semaphore);
     if (result)
         return vk_fail(dev, result, "vkCreateSemaphore");
     CLV_TRY(vk_block_create(dev, 0, 256, NULL, &work->scratch));
     for (uint32_t i = 0; i < VK_FLIGHTS; i++)
-        CLV_TRY(vk_flight_init(dev, &work->flights[i]));
-    CLV_TRY(vk_trace_init(dev));
-    CLV_TRY(clv_thread_start(host, feeder_main, queue, &queue->thread));
-    queue->started = 1;
-    CLV_TRY(clv_thread_start(host, finisher_main, dev, &work->finisher));
-    work->finishes = true;
+        CLV_TRY(vk_flight_init(work, &work->flights[i]));
     return CLV_OK;
 }
 
-void vk_work_stop(clv_plugin_device *dev)
+clv_status vk_work_start(clv_plugin_device *dev)
 {
-    vk_work *work = dev->work;
-    if (!work)
-        return;
-    clv_queue_stop(dev->base.queue);
-    if (work->finishes)
-        pthread_join(work->finisher, NULL);
+    clv_queue *queue = dev->base.queue;
+    for (uint32_t i = 0; i <= queue->n_copying; i++)
+        CLV_TRY(make_work(dev, i));
+    CLV_TRY(vk_trace_init(dev));
+    queue->is_ahead = is_ahead;
+    CLV_TRY(clv_queue_start(queue, feeder_main));
+    for (uint32_t i = 0; i <= queue->n_copying; i++) {
+        vk_work *work = dev->work[i];
+        CLV_TRY(clv_thread_start(dev->base.host, finisher_main, work,
+                                 &work->finisher));
+        work->finishes = true;
+    }
+    return CLV_OK;
+}
+
+static void free_work(clv_plugin_device *dev, vk_work *work)
+{
     for (uint32_t i = 0; i < VK_FLIGHTS; i++)
         vk_flight_finish(dev, &work->flights[i]);
-    vk_trace_finish(dev);
     if (work->scratch)
         vk_block_destroy(dev, work->scratch);
     dev->api.DestroySemaphore(dev->device, work->semaphore, NULL);
     clv_free(dev->base.host, work);
+}
+
+void vk_work_stop(clv_plugin_device *dev)
+{
+    if (dev->base.queue)
+        clv_queue_stop(dev->base.queue);
+    for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
+        if (dev->work[i] && dev->work[i]->finishes)
+            pthread_join(dev->work[i]->finisher, NULL);
+    vk_trace_finish(dev);
+    for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
+        if (dev->work[i])
+            free_work(dev, dev->work[i]);
 }
 
 clv_status vk_submit(clv_plugin_device *dev, const clv_submit *submit)

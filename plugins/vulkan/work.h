@@ -1,23 +1,25 @@
 /*
- * Submits. One thread, the feeder, waits for what a submit waits for and hands
- * its commands to the driver; another, the finisher, waits for the driver and
- * signals. Between them are flights in their order, so that the device has work
- * while the host looks.
+ * Submits. For each queue one thread, the feeder, waits for what a submit waits
+ * for and hands its commands to the driver; another, the finisher, waits for
+ * the driver and signals. Between them are flights in their order, so that the
+ * device has work while the host looks.
  *
- * A wait for a point that a flight ahead signals needs no waiting: the driver's
- * queue keeps the order.
+ * A wait for a point that a flight ahead signals needs no waiting by the host:
+ * the driver's queue keeps the order, and semaphores order two queues.
  */
 #pragma once
 
-#include "device.h"
+#include "commands.h"
 
 #define VK_FLIGHTS 8u
 
 /* A submit between the threads. */
 typedef struct vk_flight {
+    vk_work *work;
     clv_queue_job *job;
     clv_status status; /* of what was before it reached the driver */
     char message[CLV_MESSAGE_SIZE];
+    vk_point after; /* of the other queue, which comes first; value 0: none */
     uint64_t value; /* of the semaphore once it has ended; 0: not begun */
     VkCommandPool pool;
     VkCommandBuffer *loose; /* [n_loose] of the pool */
@@ -32,6 +34,8 @@ typedef struct vk_flight {
 } vk_flight;
 
 struct vk_work {
+    clv_plugin_device *dev;
+    uint32_t index; /* clv_submit.queue */
     pthread_t finisher;
     bool finishes; /* it runs */
     VkSemaphore semaphore;
@@ -40,11 +44,10 @@ struct vk_work {
     uint64_t fed, finished; /* flights so far */
     bool ended;             /* the feeder has */
     struct vk_block *scratch;
-    struct vk_trace *trace;
 };
 
-/* Makes dev->work and starts the threads. After a failure, too, it is to be
- * stopped. */
+/* Makes what is in dev->work and starts the threads. After a failure, too, it
+ * is to be stopped. */
 clv_status vk_work_start(clv_plugin_device *dev);
 /* Cancels what has not begun, waits for what has. */
 void vk_work_stop(clv_plugin_device *dev);

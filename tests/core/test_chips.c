@@ -120,8 +120,8 @@ static clv_exec *open_exec(chip *c, clv_plan *plan)
 
 static double now(const chip *c)
 {
-    core_moment moment;
-    assert_ok(core_device_now(clv_context_device(c->ctx, 0), &moment));
+    clv_moment moment;
+    assert_ok(clv_device_now(clv_context_device(c->ctx, 0), &moment));
     return moment.ns;
 }
 

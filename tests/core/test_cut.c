@@ -6,6 +6,8 @@
  */
 #include "../plugins/ref/context.h"
 
+#include "../../core/device/device.h"
+#include "../../core/device/memory.h"
 #include "../../planner/planner.h"
 #include "../../tools/views/views.h"
 
@@ -233,6 +235,19 @@ static void assert_same(const layer *l, const results *a, const results *b,
         fail_msg("results differ by %g of %g", difference, square);
 }
 
+/* Weights of some pieces of devices with memory of their own come anew in each
+ * run. */
+static void stream_some(test_random *r, clv_device *const *devices,
+                        core_piece *pieces, uint32_t n)
+{
+    const uint32_t part = test_below(r, 3); /* none, half or all */
+    uint32_t type;
+    for (uint32_t i = 0; i < n; i++)
+        pieces[i].streamed =
+            core_device_has_local(devices[pieces[i].device], &type) &&
+            test_below(r, 2) < part;
+}
+
 /* Random plans of one layer; returns how many could be had. bound: of the
  * normalised mean square error. */
 static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
@@ -244,8 +259,12 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
     uint32_t n_devices = clv_context_device_count(t->ctx);
     clv_device *devices[4];
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < n_devices; i++)
+    for (uint32_t i = 0; i < n_devices; i++) {
         devices[i] = clv_context_device(t->ctx, i);
+        /* So little that few of the streamed weights are there at once. */
+        if (test_below(r, 2))
+            devices[i]->info.memory_size = 1 << 20;
+    }
     const clv_plan_params one = {devices, 1}, all = {devices, n_devices};
     build(&l, t->ctx, r, tokens);
     assert_ok(clv_plan_create(t->ctx, l.graph, &one, &plan));
@@ -256,6 +275,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         uint32_t n = 0;
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
             n += test_divide(l.graph, r, node, n_devices, &pieces[n]);
+        stream_some(r, devices, pieces, n);
         clv_status status =
             planner_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
         if (status == CLV_ERR_UNSUPPORTED) {

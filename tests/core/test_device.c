@@ -395,6 +395,9 @@ static void test_open(void **state)
     mock.info.n_mem_types = 1000000;
     refuse_open("1000000");
     mock.info = good;
+    mock.info.copy_queues = 65;
+    refuse_open("65 copy queues");
+    mock.info = good;
     memset(mock.info.id, 'x', sizeof mock.info.id);
     refuse_open("id of device 0");
     mock.info = good;
@@ -1022,7 +1025,7 @@ static void test_submit(void **state)
          .pattern = 0xabcd},
     };
     const core_point wait = {tl, 3}, signal = {tl, 4};
-    const core_submit submit = {commands, 3, &wait, &signal, 1, 1, 55};
+    core_submit submit = {commands, 3, &wait, &signal, 1, 1, 55, 0};
     assert_ok(core_device_submit(dev, &submit));
     assert_int_equal(mock.submit.n_commands, 3);
     assert_int_equal(mock.submit.correlation, 55);
@@ -1048,6 +1051,24 @@ static void test_submit(void **state)
     fail_with(CLV_ERR_LIMIT, "2 submits are in flight");
     assert_int_equal(core_device_submit(dev, &submit), CLV_ERR_LIMIT);
     fail_with(CLV_OK, NULL);
+
+    /* Beside queue 0 are those of copies. */
+    uint32_t calls = mock.calls;
+    submit.queue = 1;
+    assert_int_equal(core_device_submit(dev, &submit), CLV_ERR_INVALID);
+    assert_message("queue 1|0 for copies");
+    dev->info.copy_queues = 2;
+    assert_int_equal(core_device_submit(dev, &submit), CLV_ERR_INVALID);
+    assert_message("queue 1|runs to queue 0");
+    submit.commands++;
+    submit.n_commands--;
+    submit.queue = 3;
+    assert_int_equal(core_device_submit(dev, &submit), CLV_ERR_INVALID);
+    assert_message("queue 3|2 for copies");
+    assert_int_equal(mock.calls, calls);
+    submit.queue = 2;
+    assert_ok(core_device_submit(dev, &submit));
+    assert_int_equal(mock.submit.queue, 2);
     core_timeline_destroy(tl);
     work_finish(&k);
 }
@@ -1172,26 +1193,22 @@ static void test_times(void **state)
 static void test_now(void **state)
 {
     (void)state;
-    core_moment now;
+    clv_moment now;
     mock.calibration.device_tick = 40;
     mock.calibration.tick_ns = 2.5;
     mock.calibration.energy_nj = 7;
     uint64_t before = clv_now_ns();
-    assert_ok(core_device_now(dev, &now));
+    assert_ok(clv_device_now(dev, &now));
     assert_true(now.ns >= (double)before && now.ns <= (double)clv_now_ns());
-    assert_true(now.energy_nj == 7);
+    assert_true(now.energy_nj == 7 && !now.is_virtual);
     dev->info.clock = CLV_CLOCK_VIRTUAL;
-    assert_ok(core_device_now(dev, &now));
-    assert_true(now.ns == 100);
-
-    clv_moment moment;
-    assert_ok(clv_device_now(dev, &moment));
-    assert_true(moment.ns == 100 && moment.energy_nj == 7 && moment.is_virtual);
-    assert_int_equal(clv_device_now(NULL, &moment), CLV_ERR_INVALID);
+    assert_ok(clv_device_now(dev, &now));
+    assert_true(now.ns == 100 && now.energy_nj == 7 && now.is_virtual);
+    assert_int_equal(clv_device_now(NULL, &now), CLV_ERR_INVALID);
     const double odd[] = {-1, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
         mock.calibration.energy_nj = odd[i];
-        assert_int_equal(clv_device_now(dev, &moment), CLV_ERR_INTERNAL);
+        assert_int_equal(clv_device_now(dev, &now), CLV_ERR_INTERNAL);
         assert_message("energy");
     }
 }
@@ -1200,12 +1217,12 @@ static void test_now(void **state)
 static void test_now_without_clock(void **state)
 {
     (void)state;
-    core_moment now;
+    clv_moment now;
     plugin.api.calibrate = NULL;
-    assert_ok(core_device_now(dev, &now));
+    assert_ok(clv_device_now(dev, &now));
     assert_true(now.ns > 0 && now.energy_nj == 0);
     dev->info.clock = CLV_CLOCK_VIRTUAL;
-    assert_int_equal(core_device_now(dev, &now), CLV_ERR_UNSUPPORTED);
+    assert_int_equal(clv_device_now(dev, &now), CLV_ERR_UNSUPPORTED);
     assert_message("mock:0");
 }
 

@@ -66,7 +66,7 @@ static void check_runs(clv_device *dev, test_random *r, uint64_t size,
     assert_memory_equal(got, want, size);
     core_buffer *packed;
     const core_runs part = {0, runs->bytes * runs->n, 0, 1};
-    assert_ok(core_device_copy(dev, 1, runs, host, &packed));
+    assert_ok(core_device_copy(dev, 1, runs, host, false, &packed));
     assert_ok(core_buffer_read(packed, 0, &part, got));
     core_buffer_free(packed);
     for (uint64_t i = 0; i < runs->n; i++)

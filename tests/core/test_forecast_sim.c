@@ -289,8 +289,8 @@ static clv_plan *even_plan(rig *r)
 
 static double now(const rig *r)
 {
-    core_moment moment;
-    assert_ok(core_device_now(r->devs[0], &moment));
+    clv_moment moment;
+    assert_ok(clv_device_now(r->devs[0], &moment));
     return moment.ns;
 }
 

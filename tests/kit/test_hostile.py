@@ -96,6 +96,9 @@ FOUND_BY = {
     "never_signals": "D/memory.transfers.fill",
     "signals_early": MATMUL,
     "ignores_waits": "D/sync.work.wait_first",
+    "copies_at_once": "D/sync.queues.waits",
+    "copies_refused": "D/sync.queues.in_order",
+    "copies_in_line": "D/sync.queues.beside",
     "queue_short": "D/sync.work.queue_depth",
     "queue_blocks": "D/sync.work.queue_depth",
     "submit_blocks": "D/sync.work.no_block",
@@ -202,7 +205,8 @@ for slot in ["create", "op_caps", "timeline_query", "program_compile", "submit",
 WARNED = {"leak_heap"}
 
 # Seconds for a case that does not end; others may be slow under sanitizers.
-HANGS = re.compile(r"hang:.*|never_signals|wait_.*|submit_blocks|lost_in_run")
+HANGS = re.compile(r"hang:.*|never_signals|wait_.*|submit_blocks|lost_in_run|"
+                   r"copies_in_line")
 
 
 def modes_of(folder):
@@ -219,8 +223,9 @@ def modes_of(folder):
 def check(program, plugin, mode):
     """A complaint about how the kit took the mode, or None."""
     pattern = FOUND_BY[mode].replace("D/", "hostile:0/")
-    command = [program, plugin, "--set", f"hostile.mode={mode}", "--device",
-               "hostile:0", "--filter", pattern, "-o", "tap", "--timeout",
+    command = [program, plugin, "--set", f"hostile.mode={mode}", "--set",
+               "hostile.copy_queues0=1", "--device", "hostile:0", "--filter",
+               pattern, "-o", "tap", "--timeout",
                "2" if HANGS.match(mode) else "20"]
     try:
         done = subprocess.run(command, capture_output=True, text=True,
@@ -249,7 +254,8 @@ def main(program, plugin, *only):
     bad = [f"{mode}: no case is named for it" for mode in modes_of(folder)
            if mode not in FOUND_BY and mode not in WARNED]
     # Without a fault the plugin is the reference one.
-    whole = subprocess.run([program, plugin, "--filter", "hostile:0/sync.*",
+    whole = subprocess.run([program, plugin, "--set", "hostile.copy_queues0=1",
+                            "--filter", "hostile:0/sync.*",
                             "--filter", "plugin/*", "-o", "tap"],
                            capture_output=True, text=True)
     if whole.returncode:

@@ -28,6 +28,8 @@ static void test_refused(void **state)
     (void)state;
     refused("clock=sundial", "[npu_sim]", "clock", "one of virtual|real");
     refused("compute=maybe", "[npu_sim]", "compute", "on or off");
+    refused("npu.copy_queues=1\n", "[npu_sim:npu]", "copy_queues",
+            "0, as memory = 0");
     refused("memory_bandwidth=-1", "[npu_sim]", "memory_bandwidth",
             "from 0 to");
     refused("jitter=1", "[npu_sim]", "jitter", "from 0 to 0.9");

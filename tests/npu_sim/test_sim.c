@@ -179,6 +179,48 @@ static void test_drop_and_busy(void **state)
     assert_int_equal(npu_sim_busy_ns(&r.sim, &r.devices[0]), 400);
 }
 
+static job *push_link(rig *r, uint32_t device, npu_link link, uint64_t bytes)
+{
+    job *j = push(r, device, 0, bytes, bytes, NULL); /* 1 GB/s */
+    j->phases[0].link = link;
+    return j;
+}
+
+/* Engines of device 0, which share its link and its time, but not its queue. */
+static void test_engines(void **state)
+{
+    (void)state;
+    rig r;
+    setup(&r, 0);
+    r.devices[1].whole = r.devices[2].whole = &r.devices[0];
+    job *work = push(&r, 0, 0, 5000, 9000, NULL);
+    job *in = push_link(&r, 1, NPU_LINK_IN, 1000);
+    job *out = push_link(&r, 2, NPU_LINK_OUT, 3000);
+    assert_int_equal(end_of(&r, work), 5000);
+    assert_int_equal(in->sim.end, 1000);
+    assert_int_equal(out->sim.end, 3000);
+    npu_sim_spend(&r.sim, 7000);
+    npu_sim_catch_up(&r.sim);
+    assert_int_equal(npu_sim_busy_ns(&r.sim, &r.devices[0]), 5000);
+
+    /* One direction is divided; what is left of it is for who is left. */
+    job *a = push_link(&r, 1, NPU_LINK_IN, 1000);
+    job *b = push_link(&r, 2, NPU_LINK_IN, 3000);
+    assert_int_equal(end_of(&r, a), 7000 + 2000);
+    assert_int_equal(end_of(&r, b), 7000 + 4000);
+    npu_sim_spend(&r.sim, 5000);
+    npu_sim_catch_up(&r.sim);
+    assert_int_equal(npu_sim_busy_ns(&r.sim, &r.devices[0]), 9000);
+
+    /* And the memory that all devices share: 1 GB/s each of 2. */
+    setup(&r, 2000000000u);
+    r.devices[1].whole = &r.devices[0];
+    a = push_link(&r, 1, NPU_LINK_IN, 3000);
+    b = push(&r, 2, 0, 1000, 4000, NULL); /* could have 4 */
+    assert_int_equal(end_of(&r, a), 3000);
+    assert_int_equal(end_of(&r, b), 3500);
+}
+
 /* A random run gives the same times whenever and however often the host
  * looks. */
 static uint64_t random_run(unsigned seed, bool looks, uint64_t ends[64])
@@ -232,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_final),
         cmocka_unit_test(test_host_signal),
         cmocka_unit_test(test_drop_and_busy),
+        cmocka_unit_test(test_engines),
         cmocka_unit_test(test_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -410,6 +410,81 @@ static void test_own_memory(void **state)
     rig_close(&r);
 }
 
+/* A copy of MIB in a queue, to signal value. */
+static void start_copy(rig *r, uint32_t queue, clv_plugin_buffer *src,
+                       clv_plugin_buffer *dst, clv_plugin_timeline *tl,
+                       uint64_t value)
+{
+    clv_command c = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
+    clv_submit s = CLV_INIT(clv_submit, CLV_STRUCT_SUBMIT);
+    clv_timeline_point signal = {.timeline = tl, .value = value};
+    c.kind = CLV_COMMAND_COPY;
+    c.src = src;
+    c.dst = dst;
+    c.size = MIB;
+    s.commands = &c;
+    s.n_commands = 1;
+    s.command_stride = sizeof c;
+    s.signals = &signal;
+    s.n_signals = 1;
+    s.queue = queue;
+    assert_ok(r->api->submit(r->devices[0], &s));
+}
+
+/* Engines copy while the device works, both ways at once, and read the memory
+ * that others use. */
+static void test_copy_queues(void **state)
+{
+    (void)state;
+    rig r;
+    clv_plugin_buffer *own[2], *chip[2];
+    clv_plugin_timeline *tl[3];
+    product a;
+    rig_open(&r, PAIR "a.memory=16\na.link=8\na.copy_us=7\na.copy_queues=2\n"
+                      "a.power_busy=3\n");
+    const clv_plugin_api *api = r.api;
+    clv_plugin_device *dev = r.devices[0];
+    for (int i = 0; i < 3; i++)
+        assert_ok(api->timeline_create(dev, 0, &tl[i]));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(api->buffer_alloc(dev, 0, MIB, &own[i]));
+        assert_ok(api->buffer_alloc(dev, 1, MIB, &chip[i]));
+    }
+    make(&a, &r, 0);
+    const double one = MIB / 8.0;
+    uint64_t begin = rig_now(&r);
+    double energy = rig_energy(&r, 0);
+    assert_ok(product_submit(&a, NULL, 0));
+    start_copy(&r, 1, chip[0], own[0], tl[1], 1);
+    start_copy(&r, 2, own[1], chip[1], tl[2], 1);
+    assert_ok(api->timeline_wait(tl[1], 1, 0, UINT64_MAX));
+    near(rig_now(&r) - begin, 7e3 + one);
+    assert_ok(api->timeline_wait(tl[2], 1, 0, UINT64_MAX));
+    near(rig_now(&r) - begin, 7e3 + one);
+    assert_ok(product_wait(&a, 0, UINT64_MAX));
+    double took = ALONE > 7e3 + one ? ALONE : 7e3 + one;
+    near(rig_now(&r) - begin, took);
+    near(rig_energy(&r, 0) - energy, 3 * took);
+
+    /* Two copies in one direction, in two queues and in one. */
+    for (uint32_t second = 1; second <= 2; second++) {
+        begin = rig_now(&r);
+        start_copy(&r, 1, chip[0], own[0], tl[1], 3 * second);
+        start_copy(&r, second, chip[1], own[1], tl[second], 3 * second + 1);
+        assert_ok(
+            api->timeline_wait(tl[second], 3 * second + 1, 0, UINT64_MAX));
+        near(rig_now(&r) - begin, (second == 1 ? 14e3 : 7e3) + 2 * one);
+    }
+    product_free(&a);
+    for (int i = 0; i < 3; i++)
+        api->timeline_destroy(tl[i]);
+    for (int i = 0; i < 2; i++) {
+        api->buffer_free(own[i]);
+        api->buffer_free(chip[i]);
+    }
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_jitter),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_copy_queues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

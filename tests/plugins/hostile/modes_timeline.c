@@ -172,10 +172,38 @@ static clv_status ignores_waits(clv_plugin_device *dev,
     return ref_submit(dev, &s);
 }
 
+/* Of a queue for copies; queue 0 is as it should be. */
+static clv_status copies_at_once(clv_plugin_device *dev,
+                                 const clv_submit *submit)
+{
+    clv_submit s = *submit;
+    if (s.queue)
+        s.n_waits = 0;
+    return ref_submit(dev, &s);
+}
+
+static clv_status copies_refused(clv_plugin_device *dev,
+                                 const clv_submit *submit)
+{
+    if (submit->queue)
+        return clv_fail(dev->host, CLV_ERR_UNSUPPORTED,
+                        "hostile: there is one queue");
+    return ref_submit(dev, submit);
+}
+
+/* All in one line, whatever copy_queues says. */
+static clv_status copies_in_line(clv_plugin_device *dev,
+                                 const clv_submit *submit)
+{
+    clv_submit s = *submit;
+    s.queue = 0;
+    return ref_submit(dev, &s);
+}
+
 static uint32_t jobs_in(clv_plugin_device *dev)
 {
     pthread_mutex_lock(&dev->mutex);
-    uint32_t n = dev->n_jobs;
+    uint32_t n = dev->queues[0].n_jobs;
     pthread_mutex_unlock(&dev->mutex);
     return n;
 }
@@ -249,6 +277,9 @@ const hostile_mode hostile_work[] = {
     {"never_signals", "work without an end", {.submit = never_signals}},
     {"signals_early", "done before it is", {.submit = signals_early}},
     {"ignores_waits", "starts at once", {.submit = ignores_waits}},
+    {"copies_at_once", "before their waits", {.submit = copies_at_once}},
+    {"copies_refused", "though promised", {.submit = copies_refused}},
+    {"copies_in_line", "behind the work", {.submit = copies_in_line}},
     {"queue_short", "full with one submit", {.submit = queue_short}},
     {"queue_blocks", "blocks where it is full", {.submit = queue_blocks}},
     {"submit_blocks", "until the work is done", {.submit = submit_blocks}},

@@ -60,6 +60,7 @@ static void describe(const ref_settings *settings, uint32_t index,
         info->clock = CLV_CLOCK_VIRTUAL;
     info->n_mem_types = settings->n_memory;
     info->queue_depth = settings->queue_depth;
+    info->copy_queues = settings->copy_queues;
     info->max_programs = settings->max_programs;
     info->units = 1;
 }
@@ -96,7 +97,7 @@ clv_status ref_device_open(clv_plugin_instance *inst, uint32_t index,
     pthread_mutex_init(&dev->running, NULL);
     pthread_mutex_init(&dev->mutex, NULL);
     pthread_cond_init(&dev->pushed, NULL);
-    clv_status status = ref_queue_start(dev);
+    clv_status status = ref_queues_start(dev);
     if (status)
         ref_device_close(dev);
     else
@@ -108,7 +109,7 @@ void ref_device_close(clv_plugin_device *dev)
 {
     if (!dev)
         return;
-    ref_queue_stop(dev);
+    ref_queues_stop(dev);
     pthread_cond_destroy(&dev->pushed);
     pthread_mutex_destroy(&dev->mutex);
     pthread_mutex_destroy(&dev->running);

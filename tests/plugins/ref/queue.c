@@ -181,46 +181,48 @@ static void finish(ref_job *job, clv_status status, const char *message)
 
 /* Takes the first job off the queue, then signals: who sees the signal finds
  * space in the queue. */
-static void complete(clv_plugin_device *dev, ref_job *job, clv_status status,
+static void complete(ref_queue *queue, ref_job *job, clv_status status,
                      const char *message)
 {
-    pthread_mutex_lock(&dev->mutex);
-    dev->first = job->next;
-    if (!dev->first)
-        dev->last = NULL;
-    dev->n_jobs--;
-    pthread_mutex_unlock(&dev->mutex);
+    pthread_mutex_lock(&queue->dev->mutex);
+    queue->first = job->next;
+    if (!queue->first)
+        queue->last = NULL;
+    queue->n_jobs--;
+    pthread_mutex_unlock(&queue->dev->mutex);
     finish(job, status, message);
 }
 
-static ref_job *next_job(clv_plugin_device *dev, bool wait)
+static ref_job *next_job(ref_queue *queue, bool wait)
 {
+    clv_plugin_device *dev = queue->dev;
     pthread_mutex_lock(&dev->mutex);
-    while (wait && !dev->first && !atomic_load(&dev->stop))
+    while (wait && !queue->first && !atomic_load(&dev->stop))
         pthread_cond_wait(&dev->pushed, &dev->mutex);
-    ref_job *job = dev->first;
+    ref_job *job = queue->first;
     pthread_mutex_unlock(&dev->mutex);
     return job;
 }
 
 static void *work(void *arg)
 {
-    clv_plugin_device *dev = arg;
-    for (ref_job *job; (job = next_job(dev, true));) {
+    ref_queue *queue = arg;
+    for (ref_job *job; (job = next_job(queue, true));) {
         char message[REF_MESSAGE_SIZE] = "";
-        clv_status status = await(dev, job, message);
+        clv_status status = await(queue->dev, job, message);
         if (!status)
-            status = run_commands(dev, job, message);
-        complete(dev, job, status, message);
+            status = run_commands(queue->dev, job, message);
+        complete(queue, job, status, message);
     }
     return NULL;
 }
 
-/* What the worker does, as far as it goes without waiting. */
-clv_status ref_progress(clv_plugin_device *dev)
+/* What the worker does, as far as it goes without waiting; how many jobs. */
+static uint32_t advance(ref_queue *queue)
 {
-    for (ref_job *job;
-         dev->settings->progress && (job = next_job(dev, false));) {
+    clv_plugin_device *dev = queue->dev;
+    uint32_t n = 0;
+    for (ref_job *job; (job = next_job(queue, false)); n++) {
         char message[REF_MESSAGE_SIZE] = "";
         clv_status status = interrupted(dev, message);
         if (!status) {
@@ -230,50 +232,69 @@ clv_status ref_progress(clv_plugin_device *dev)
                 break;
             status = done == 1 ? run_commands(dev, job, message) : done;
         }
-        complete(dev, job, status, message);
+        complete(queue, job, status, message);
+    }
+    return n;
+}
+
+clv_status ref_progress(clv_plugin_device *dev)
+{
+    for (uint32_t n = 1; dev->settings->progress && n;) {
+        n = 0;
+        for (uint32_t i = 0; i <= dev->settings->copy_queues; i++)
+            n += advance(&dev->queues[i]);
     }
     return ref_check_device(dev);
 }
 
-clv_status ref_queue_start(clv_plugin_device *dev)
+clv_status ref_queues_start(clv_plugin_device *dev)
 {
-    if (dev->settings->progress)
-        return CLV_OK;
-    int error = pthread_create(&dev->thread, NULL, work, dev);
-    if (error)
-        return clv_fail(dev->host, CLV_ERR_LIMIT,
-                        REF_NAME ": no thread for device %u: %s",
-                        (unsigned)dev->index, strerror(error));
-    dev->has_thread = true;
+    for (uint32_t i = 0; i < REF_MAX_QUEUES; i++)
+        dev->queues[i].dev = dev;
+    for (uint32_t i = 0; i <= dev->settings->copy_queues; i++) {
+        ref_queue *queue = &dev->queues[i];
+        if (dev->settings->progress)
+            continue;
+        int error = pthread_create(&queue->thread, NULL, work, queue);
+        if (error)
+            return clv_fail(dev->host, CLV_ERR_LIMIT,
+                            REF_NAME ": no thread for device %u: %s",
+                            (unsigned)dev->index, strerror(error));
+        queue->has_thread = true;
+    }
     return CLV_OK;
 }
 
-void ref_queue_stop(clv_plugin_device *dev)
+void ref_queues_stop(clv_plugin_device *dev)
 {
     pthread_mutex_lock(&dev->mutex);
     atomic_store(&dev->stop, true);
     pthread_cond_broadcast(&dev->pushed);
     pthread_mutex_unlock(&dev->mutex);
-    if (dev->has_thread)
-        pthread_join(dev->thread, NULL);
-    for (ref_job *job; (job = next_job(dev, false));) {
-        char message[REF_MESSAGE_SIZE] = "";
-        complete(dev, job, interrupted(dev, message), message);
+    for (uint32_t i = 0; i < REF_MAX_QUEUES; i++) {
+        ref_queue *queue = &dev->queues[i];
+        if (queue->has_thread)
+            pthread_join(queue->thread, NULL);
+        for (ref_job *job; (job = next_job(queue, false));) {
+            char message[REF_MESSAGE_SIZE] = "";
+            complete(queue, job, interrupted(dev, message), message);
+        }
     }
 }
 
 clv_status ref_queue_push(clv_plugin_device *dev, ref_job *job)
 {
+    ref_queue *queue = &dev->queues[job->queue];
     pthread_mutex_lock(&dev->mutex);
-    bool full = dev->n_jobs >= dev->settings->queue_depth;
+    bool full = queue->n_jobs >= dev->settings->queue_depth;
     if (!full) {
-        if (dev->last)
-            dev->last->next = job;
+        if (queue->last)
+            queue->last->next = job;
         else
-            dev->first = job;
-        dev->last = job;
-        dev->n_jobs++;
-        pthread_cond_signal(&dev->pushed);
+            queue->first = job;
+        queue->last = job;
+        queue->n_jobs++;
+        pthread_cond_broadcast(&dev->pushed);
     }
     pthread_mutex_unlock(&dev->mutex);
     return full ? clv_fail(dev->host, CLV_ERR_LIMIT,

@@ -1,6 +1,6 @@
 /*
  * The reference plugin: every slot of the ABI by the plainest means. Two
- * devices, each with a worker thread and a queue, run all ops in loops over
+ * devices, each with a worker thread for each queue, run all ops in loops over
  * doubles. Options of a device choose what it takes, which memory it has, how
  * it waits and how it fails, so that tests meet every branch of the contract.
  *
@@ -36,6 +36,7 @@
 #define REF_DEVICES 2
 #define REF_MAX_STATIC 8
 #define REF_MAX_DEPTH 64
+#define REF_MAX_QUEUES 3
 #define REF_MAX_RECORDS 256
 #define REF_MESSAGE_SIZE 128 /* as in clv_timeline_info */
 #define REF_PAGE 4096u
@@ -58,7 +59,8 @@ typedef struct ref_settings {
     bool flag_wait, is_virtual, import, import_writable, hide, in_place,
         progress, split;
     bool trace_nodes, prefers, fickle;
-    uint32_t fail_after, delay_us, queue_depth, max_programs, tick_ns;
+    uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,
+        tick_ns;
     uint32_t pointer_align, stride_align;
     uint64_t max_buffer;
     clv_axis_limit rows, sequence, channels;
@@ -83,6 +85,16 @@ struct clv_plugin_instance {
 
 typedef struct ref_job ref_job;
 
+/* Submits in their order, and the worker that runs them. By the device's
+ * mutex. */
+typedef struct ref_queue {
+    clv_plugin_device *dev;
+    bool has_thread;
+    pthread_t thread;
+    ref_job *first, *last; /* the first one may be running */
+    uint32_t n_jobs;
+} ref_queue;
+
 struct clv_plugin_device {
     const clv_host_api *host;
     clv_plugin_instance *inst;
@@ -92,13 +104,10 @@ struct clv_plugin_device {
     _Atomic bool lost, hung, stop;
     uint32_t n_submits; /* so far */
 
-    bool has_thread;
-    pthread_t thread;
     pthread_mutex_t running; /* held while a command runs */
     pthread_mutex_t mutex;   /* protects: */
     pthread_cond_t pushed;
-    ref_job *first, *last; /* the first one may be running */
-    uint32_t n_jobs;
+    ref_queue queues[REF_MAX_QUEUES]; /* clv_submit.queue */
     clv_trace_record records[REF_MAX_RECORDS];
     uint32_t n_records;
 };
@@ -277,6 +286,7 @@ struct ref_job {
     ref_command *commands;
     clv_timeline_point *waits, *signals;
     uint32_t n_commands, n_waits, n_signals;
+    uint32_t queue;
     uint64_t correlation;
     bool fails; /* by the option fail_after */
 };
@@ -284,10 +294,10 @@ struct ref_job {
 clv_status ref_submit(clv_plugin_device *dev, const clv_submit *submit);
 void ref_job_free(ref_job *job); /* NULL is legal */
 
-/* Starts and ends the worker; a device that needs progress has none. */
-clv_status ref_queue_start(clv_plugin_device *dev);
-void ref_queue_stop(clv_plugin_device *dev);
-/* LIMIT when the queue is full; the job stays the caller's. */
+/* Starts and ends the workers; a device that needs progress has none. */
+clv_status ref_queues_start(clv_plugin_device *dev);
+void ref_queues_stop(clv_plugin_device *dev);
+/* LIMIT when its queue is full; the job stays the caller's. */
 clv_status ref_queue_push(clv_plugin_device *dev, ref_job *job);
 clv_status ref_progress(clv_plugin_device *dev);
 

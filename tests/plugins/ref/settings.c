@@ -175,6 +175,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     out->in_place = read_bool(&r, "in_place");
     out->hide = read_bool(&r, "hide");
     out->queue_depth = (uint32_t)read_count(&r, "queue_depth");
+    out->copy_queues = (uint32_t)read_count(&r, "copy_queues");
     out->max_programs = (uint32_t)read_count(&r, "max_programs");
     out->progress = read_bool(&r, "progress");
     out->flag_wait = read_bool(&r, "flag_wait");
@@ -187,6 +188,8 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
              text_of(&r, "driver"));
     if (!out->queue_depth || out->queue_depth > REF_MAX_DEPTH)
         malformed(&r, "queue_depth", "1..64");
+    if (out->copy_queues >= REF_MAX_QUEUES)
+        malformed(&r, "copy_queues", "0..2");
     if (!out->tick_ns)
         malformed(&r, "tick_ns", "at least 1");
     return r.status;

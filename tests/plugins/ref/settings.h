@@ -42,7 +42,10 @@
                    "whether outputs may share inputs' memory"),                \
         REF_OPTION("hide" i, BOOL, "off", 0, 0,                                \
                    "keeps transients to itself, as if fused away"),            \
-        REF_OPTION("queue_depth" i, INT, "4", 1, 64, "submits in flight"),     \
+        REF_OPTION("queue_depth" i, INT, "4", 1, 64,                           \
+                   "submits in flight in a queue"),                            \
+        REF_OPTION("copy_queues" i, INT, "0", 0, 2,                            \
+                   "that copy beside the others' work"),                       \
         REF_OPTION("max_programs" i, INT, "0", 0, 1e6,                         \
                    "programs resident at once; 0: no bound"),                  \
         REF_OPTION("progress" i, BOOL, "off", 0, 0,                            \

@@ -157,6 +157,7 @@ static clv_status new_job(const clv_host_api *host, const clv_submit *s,
     if (!job)
         return CLV_ERR_NO_MEMORY;
     job->host = host;
+    job->queue = s->queue;
     job->correlation = s->correlation;
     job->n_commands = s->n_commands;
     job->n_waits = s->n_waits;
@@ -187,7 +188,7 @@ clv_status ref_submit(clv_plugin_device *dev, const clv_submit *submit)
     clv_read(&s, sizeof s, submit);
     ref_job *job = NULL;
     CLV_TRY(ref_check_device(dev));
-    CLV_TRY(clv_check_submit(dev->host, &s));
+    CLV_TRY(clv_check_submit(dev->host, &s, dev->settings->copy_queues));
     clv_status status = new_job(dev->host, &s, &job);
     if (!status)
         status = make_commands(dev, &s, job);

@@ -1,0 +1,224 @@
+#include "stream.h"
+#include "../../core/base/error.h"
+#include "../../core/device/subgraph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of each weight in the ring: what any device asks for. */
+#define STREAM_ALIGN 4096u
+/* A ring is twice the largest weight in it, or more, if the device's memory is
+ * that much larger. */
+#define RING_BYTES ((uint64_t)256 << 20)
+#define RING_PART 32
+
+static uint64_t round_up(uint64_t size)
+{
+    return (size + STREAM_ALIGN - 1) & ~(uint64_t)(STREAM_ALIGN - 1);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Which weights                                                             */
+
+static const core_piece *piece_of(const clv_plan *plan, uint32_t node)
+{
+    const uint32_t piece = plan->cut.pieces[node];
+    return piece == CORE_NO_PIECE ? NULL : &plan->pieces[piece];
+}
+
+static bool is_weight(const clv_graph *g, clv_value value)
+{
+    return value != CLV_NO_TENSOR &&
+           g->tensors[value].usage == CLV_USAGE_WEIGHT;
+}
+
+static uint32_t count_weights(const clv_plan *plan)
+{
+    const clv_graph *g = plan->cut.graph;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const core_piece *piece = piece_of(plan, i);
+        for (uint32_t j = 0; piece && j < g->nodes[i].n_inputs; j++)
+            n += piece->streamed && is_weight(g, g->nodes[i].inputs[j]);
+    }
+    return n;
+}
+
+/* Adds the weight's copy, and before it that of its scales: whoever waits for
+ * the one has waited for the other. CLV_NO_TENSOR when memory runs out. */
+static clv_value add_copy(clv_plan *plan, planner_streams *s, uint32_t node,
+                          clv_value weight)
+{
+    clv_graph *g = plan->cut.graph;
+    clv_tensor_desc desc = g->tensors[weight];
+    uint64_t size;
+    desc.usage = CLV_USAGE_TRANSIENT;
+    if (desc.quant_scales) {
+        const clv_value scales = add_copy(plan, s, node, desc.quant_scales - 1);
+        if (scales == CLV_NO_TENSOR)
+            return CLV_NO_TENSOR;
+        desc.quant_scales = 1 + scales;
+    }
+    core_desc_set_dense(&desc);
+    if (core_desc_size(&desc, NULL, &size))
+        return CLV_NO_TENSOR;
+    const clv_value copy = core_graph_add_tensor(g, &desc, NULL, NULL);
+    s->list[s->n++] = (planner_stream){.node = node,
+                                       .device = plan->cut.devices[node],
+                                       .weight = weight,
+                                       .copy = copy,
+                                       .size = round_up(size)};
+    return copy;
+}
+
+static clv_status find_weights(clv_plan *plan, planner_streams *s,
+                               uint32_t device)
+{
+    const clv_graph *g = plan->cut.graph;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const core_piece *piece = piece_of(plan, i);
+        if (!piece || !piece->streamed || plan->cut.devices[i] != device)
+            continue;
+        if (!plan->devices[device].local)
+            return clv_error(CLV_ERR_INVALID,
+                             "plan: weights are streamed to device '%s', which "
+                             "has no memory of its own; let it use them in "
+                             "place",
+                             core_plan_device_id(plan, device));
+        for (uint32_t j = 0; j < g->nodes[i].n_inputs; j++) {
+            if (!is_weight(g, g->nodes[i].inputs[j]))
+                continue;
+            const clv_value copy = add_copy(plan, s, i, g->nodes[i].inputs[j]);
+            if (copy == CLV_NO_TENSOR)
+                return core_no_memory("for a plan");
+            g->nodes[i].inputs[j] = copy;
+        }
+    }
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The ring                                                                  */
+
+static uint64_t ring_size(const core_plan_device *d, const planner_stream *list,
+                          uint32_t n)
+{
+    uint64_t largest = 0, all = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        largest = list[i].size > largest ? list[i].size : largest;
+        all += list[i].size;
+    }
+    uint64_t size = d->room / RING_PART;
+    size = size < RING_BYTES ? size : RING_BYTES;
+    size = size > 2 * largest ? size : 2 * largest;
+    return size < all ? round_up(size) : all;
+}
+
+static bool overlap(const planner_stream *a, const planner_stream *b)
+{
+    return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+}
+
+/* One behind the other, again from the begin where the ring ends. A copy comes
+ * after the last node that reads what it overwrites, and they stay in order. */
+static void fill_ring(planner_stream *list, uint32_t n, uint64_t size)
+{
+    uint64_t end = 0;
+    uint32_t first = 0; /* the oldest that nothing has overwritten */
+    for (uint32_t i = 0; i < n; i++) {
+        planner_stream *s = &list[i];
+        s->offset = size - end < s->size ? 0 : end;
+        end = s->offset + s->size;
+        s->at = i ? list[i - 1].at : 0;
+        for (uint32_t j = first; j < i; j++)
+            if (overlap(s, &list[j])) {
+                s->at = list[j].node + 1 > s->at ? list[j].node + 1 : s->at;
+                first = j;
+            }
+    }
+}
+
+static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
+                            uint32_t first)
+{
+    clv_graph *g = plan->cut.graph;
+    clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
+    const uint32_t n = s->n - first;
+    if (!n)
+        return CLV_OK;
+    desc.dtype = CLV_DTYPE_I8;
+    desc.rank = 1;
+    desc.dims[0] =
+        (int64_t)ring_size(&plan->devices[device], s->list + first, n);
+    core_desc_set_dense(&desc);
+    fill_ring(s->list + first, n, (uint64_t)desc.dims[0]);
+    const clv_value ring = core_graph_add_tensor(g, &desc, "ring", NULL);
+    if (ring == CLV_NO_TENSOR)
+        return core_no_memory("for a plan");
+    s->rings[device] = ring;
+    for (uint32_t i = first; i < s->n; i++) {
+        g->values[s->list[i].copy].base = ring;
+        g->values[s->list[i].copy].origin[0] = (int64_t)s->list[i].offset;
+    }
+    return CLV_OK;
+}
+
+clv_status planner_streams_find(clv_plan *plan, planner_streams *out)
+{
+    const uint32_t n = plan->cut.graph ? count_weights(plan) : 0;
+    clv_status status = CLV_OK;
+    *out = (planner_streams){0};
+    if (!n)
+        return CLV_OK;
+    out->list = calloc(2 * (size_t)n, sizeof *out->list);
+    out->rings = malloc(plan->n_devices * sizeof *out->rings);
+    if (!out->list || !out->rings)
+        status = core_no_memory("for a plan");
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
+        const uint32_t first = out->n;
+        out->rings[d] = CLV_NO_TENSOR;
+        status = find_weights(plan, out, d);
+        if (!status)
+            status = make_ring(plan, out, d, first);
+    }
+    if (status)
+        planner_streams_finish(out);
+    return status;
+}
+
+bool planner_is_ring(const planner_streams *streams, const clv_plan *plan,
+                     clv_value value)
+{
+    for (uint32_t d = 0; streams->rings && d < plan->n_devices; d++)
+        if (streams->rings[d] == value)
+            return true;
+    return false;
+}
+
+clv_status planner_streams_queues(clv_plan *plan,
+                                  const planner_streams *streams,
+                                  uint32_t *queues)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        queues[d] = d;
+        if (!streams->rings || streams->rings[d] == CLV_NO_TENSOR ||
+            !plan->devices[d].dev->info.copy_queues)
+            continue;
+        core_plan_device *grown =
+            reallocarray(plan->devices, plan->n_queues + 1u, sizeof *grown);
+        if (!grown)
+            return core_no_memory("for a plan");
+        plan->devices = grown;
+        queues[d] = plan->n_queues;
+        grown[plan->n_queues] = grown[d];
+        grown[plan->n_queues++].queue = 1;
+    }
+    return CLV_OK;
+}
+
+void planner_streams_finish(planner_streams *streams)
+{
+    free(streams->list);
+    free(streams->rings);
+    *streams = (planner_streams){0};
+}

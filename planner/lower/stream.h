@@ -1,0 +1,40 @@
+/*
+ * Weights that a device does not hold: each run copies them into a ring in the
+ * device's own memory, from memory that the host sees too, while the device
+ * computes with those before. So only the ring takes memory there.
+ *
+ * The ring is a value of bytes; each streamed weight is a view of it. A copy
+ * that overwrites another weight conflicts with the nodes that read that one,
+ * so waits follow as they do for any other value. Copies run on a queue that
+ * only copies, where the device has one.
+ */
+#pragma once
+
+#include "lower.h"
+
+/* A weight of a node, or its scales. */
+typedef struct planner_stream {
+    uint32_t node;   /* of the cut graph that computes with it */
+    uint32_t device; /* and where */
+    uint32_t at;     /* the copy may run before this node, not earlier */
+    clv_value weight, copy;
+    uint64_t offset, size; /* in the ring */
+} planner_stream;
+
+struct planner_streams {
+    planner_stream *list; /* by device, then in the order of nodes */
+    uint32_t n;
+    clv_value *rings; /* [plan->n_devices] CLV_NO_TENSOR: none */
+};
+
+/* Gives the nodes of streamed pieces views of a ring for their weights; the
+ * plan's graph is a cut one if there are any. CLV_ERR_INVALID for a device
+ * without memory of its own. */
+clv_status planner_streams_find(clv_plan *plan, planner_streams *out);
+/* The plan's queues that copy: queues[d] is that of device d, or d. */
+clv_status planner_streams_queues(clv_plan *plan,
+                                  const planner_streams *streams,
+                                  uint32_t *queues);
+bool planner_is_ring(const planner_streams *streams, const clv_plan *plan,
+                     clv_value value);
+void planner_streams_finish(planner_streams *streams);

@@ -1,0 +1,230 @@
+/* The queues of plugin_queue.h: one for work, and others for copies beside it.
+ */
+#include <cleave/plugin_queue.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MS UINT64_C(1000000)
+
+struct clv_plugin_device {
+    clv_device_base base;
+    uint64_t log; /* what ran: a digit each, the last one lowest; atomic */
+};
+
+static clv_status said;
+
+static void *host_alloc(clv_host *self, uint64_t size, uint64_t align)
+{
+    (void)self;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void host_free(clv_host *self, void *data)
+{
+    (void)self;
+    free(data);
+}
+
+static clv_status host_error(clv_host *self, clv_status status, int64_t code,
+                             const char *message)
+{
+    (void)self, (void)code, (void)message;
+    return said = status;
+}
+
+static const clv_host_api host = {
+    .header = {sizeof host, CLV_STRUCT_HOST_API, NULL},
+    .alloc = host_alloc,
+    .free = host_free,
+    .set_error = host_error,
+};
+
+static clv_status check(void *ctx, const clv_command *c)
+{
+    (void)ctx, (void)c;
+    return CLV_OK;
+}
+
+/* The pattern is what is logged; 9 fails. */
+static clv_status run(void *ctx, const clv_submit *s, uint32_t i, char *message)
+{
+    clv_plugin_device *dev = (clv_plugin_device *)ctx;
+    uint64_t digit = s->commands[i].pattern, old = 0;
+    if (digit == 9) {
+        snprintf(message, CLV_MESSAGE_SIZE, "as told");
+        return CLV_ERR_IO;
+    }
+    while (!__atomic_compare_exchange_n(&dev->log, &old, 10 * old + digit, 0,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        continue;
+    return CLV_OK;
+}
+
+static clv_plugin_device *dev;
+static clv_plugin_timeline *tl[3];
+
+static int setup(void **state)
+{
+    static const clv_queue_fns fns = {check, run};
+    (void)state;
+    dev = (clv_plugin_device *)clv_new(&host, sizeof *dev);
+    assert_int_equal(clv_queue_new(&host, 2, 2, &fns, dev, &dev->base), CLV_OK);
+    assert_int_equal(clv_queue_start(dev->base.queue, clv_queue_main), CLV_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(clv_timeline_create(dev, 0, &tl[i]), CLV_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    clv_queue_stop(dev->base.queue); /* what waits ends with it */
+    for (int i = 0; i < 3; i++)
+        clv_timeline_destroy(tl[i]);
+    clv_device_close(dev);
+    return 0;
+}
+
+/* A fill that logs digit, after timeline wait, of those above, has come to 1;
+ * then signal gets 1. -1: none. */
+static clv_status put(uint32_t queue, uint32_t kind, uint32_t digit, int wait,
+                      int signal)
+{
+    const clv_command c = {.header = {sizeof c, CLV_STRUCT_COMMAND, NULL},
+                           .kind = kind,
+                           .pattern = digit,
+                           .program =
+                               kind == CLV_COMMAND_RUN ? (void *)dev : NULL};
+    const clv_timeline_point before = {wait < 0 ? NULL : tl[wait], NULL, 1},
+                             after = {signal < 0 ? NULL : tl[signal], NULL, 1};
+    const clv_submit s = {.header = {sizeof s, CLV_STRUCT_SUBMIT, NULL},
+                          .commands = &c,
+                          .waits = &before,
+                          .signals = &after,
+                          .n_commands = 1,
+                          .command_stride = sizeof c,
+                          .n_waits = wait >= 0,
+                          .n_signals = signal >= 0,
+                          .queue = queue};
+    return clv_queue_submit(dev, &s);
+}
+
+static clv_status fill(uint32_t queue, uint32_t digit, int wait, int signal)
+{
+    return put(queue, CLV_COMMAND_FILL, digit, wait, signal);
+}
+
+static clv_status await(int i)
+{
+    return clv_timeline_wait(tl[i], 1, 0, 10000 * MS);
+}
+
+static uint64_t logged(void)
+{
+    return __atomic_load_n(&dev->log, __ATOMIC_SEQ_CST);
+}
+
+/* Work waits for a copy that waits for the host, and another copy for it. */
+static void test_waits(void **state)
+{
+    (void)state;
+    assert_int_equal(fill(0, 2, 1, 2), CLV_OK);
+    assert_int_equal(fill(2, 3, 2, -1), CLV_OK);
+    assert_int_equal(fill(1, 1, 0, 1), CLV_OK);
+    assert_int_equal(clv_timeline_wait(tl[1], 1, 0, 5 * MS), CLV_ERR_TIMEOUT);
+    assert_int_equal(logged(), 0);
+    assert_int_equal(clv_timeline_signal(tl[0], 1), CLV_OK);
+    assert_int_equal(await(2), CLV_OK);
+    while (logged() < 100)
+        sched_yield();
+    assert_int_equal(logged(), 123);
+}
+
+/* One that waits holds back its own queue alone. */
+static void test_beside(void **state)
+{
+    (void)state;
+    for (uint32_t q = 0; q < 3; q++)
+        if (q != 1)
+            assert_int_equal(fill(q, 1 + q, 0, -1), CLV_OK);
+    assert_int_equal(fill(1, 4, -1, -1), CLV_OK);
+    assert_int_equal(fill(1, 5, -1, 1), CLV_OK);
+    assert_int_equal(await(1), CLV_OK);
+    assert_int_equal(logged(), 45);
+}
+
+static void test_depth(void **state)
+{
+    (void)state;
+    for (uint32_t q = 0; q < 3; q++) {
+        assert_int_equal(fill(q, 1, 0, -1), CLV_OK);
+        assert_int_equal(fill(q, 1, 0, -1), CLV_OK);
+        assert_int_equal(fill(q, 1, 0, -1), CLV_ERR_LIMIT);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(fill(3, 1, -1, -1), CLV_ERR_INVALID);
+    assert_int_equal(put(1, CLV_COMMAND_RUN, 1, -1, -1), CLV_ERR_INVALID);
+    assert_int_equal(said, CLV_ERR_INVALID);
+    assert_int_equal(put(0, CLV_COMMAND_RUN, 1, -1, 1), CLV_OK);
+    assert_int_equal(await(1), CLV_OK);
+    assert_int_equal(logged(), 1);
+}
+
+/* A submit of a host that knows one queue: what lies behind it is not its. */
+static void test_older(void **state)
+{
+    clv_submit s;
+    (void)state;
+    memset(&s, 0xff, sizeof s);
+    memset(&s, 0, offsetof(clv_submit, queue));
+    s.header.struct_size = offsetof(clv_submit, queue);
+    s.header.struct_type = CLV_STRUCT_SUBMIT;
+    const clv_timeline_point after = {tl[1], NULL, 1};
+    s.signals = &after;
+    s.n_signals = 1;
+    assert_int_equal(clv_queue_submit(dev, &s), CLV_OK);
+    assert_int_equal(await(1), CLV_OK);
+}
+
+static void test_failure(void **state)
+{
+    (void)state;
+    assert_int_equal(fill(0, 2, 1, 2), CLV_OK);
+    assert_int_equal(fill(1, 9, -1, 1), CLV_OK);
+    assert_int_equal(await(2), CLV_ERR_IO);
+    assert_string_equal(tl[2]->message, "as told");
+    assert_int_equal(logged(), 0);
+}
+
+static void test_loss(void **state)
+{
+    (void)state;
+    for (uint32_t q = 0; q < 2; q++)
+        assert_int_equal(fill(q, 1, 0, 1 + (int)q), CLV_OK);
+    assert_int_equal(clv_fault_inject(dev, CLV_FAULT_LOST), CLV_OK);
+    assert_int_equal(await(1), CLV_ERR_DEVICE_LOST);
+    assert_int_equal(await(2), CLV_ERR_DEVICE_LOST);
+    assert_int_equal(fill(1, 1, -1, -1), CLV_ERR_DEVICE_LOST);
+    assert_int_equal(logged(), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_waits),   TEST(test_beside), TEST(test_depth),
+        TEST(test_refused), TEST(test_older),  TEST(test_failure),
+        TEST(test_loss),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
