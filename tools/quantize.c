@@ -334,15 +334,15 @@ static clv_status quantize(work *w)
 static int make_file(work *w)
 {
     tool_table_begin(&w->table, w->args->format, columns, N_COLUMNS);
-    tool_output_begin(&w->output, &w->args->common);
+    tool_output_begin(&w->output, &w->args->common, w->in);
     clv_status status =
-        w->out ? tool_output_check(&w->output, w->in, w->out)
+        w->out ? tool_output_add(&w->output, w->out)
                : clv_error(CLV_ERR_NO_MEMORY, "no memory for a file name");
     if (!status)
         status = look_before(w);
     if (!status)
         status = quantize(w);
-    int code = tool_output_end(&w->output, w->in, w->out, status);
+    int code = tool_output_end(&w->output, status);
     if (code == TOOL_OK && look_after(w))
         code = tool_fail();
     if (code == TOOL_OK)

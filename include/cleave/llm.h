@@ -430,10 +430,25 @@ typedef struct clv_quantize_params {
  * Complete or not at all. */
 CLV_API clv_status clv_quantize(const char *in, const char *out,
                                 const clv_quantize_params *params);
-/* A Hugging Face directory to GGUF; dtype a float or block type, or NONE
- * to keep the file's. */
-CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
-                               clv_progress_fn progress, void *progress_ctx);
+
+typedef struct clv_convert_params {
+    /* Of clv_quantize_type, no integers; NULL: of each matrix its own. */
+    const char *type;
+    /* Beyond either the model is split into NAME-00001-of-0000N.gguf. A tensor
+     * is never divided. 0: no limit. */
+    uint64_t max_size, max_tensors; /* of a file; size in bytes */
+    clv_progress_fn progress;       /* may be NULL */
+    void *progress_ctx;
+    /* NULL, or called with each file before any is written; a failure ends the
+     * conversion. */
+    clv_status (*on_file)(void *ctx, const char *path);
+    void *on_file_ctx;
+} clv_convert_params;
+
+/* A Hugging Face directory to GGUF: all files of it complete, or none. params:
+ * NULL for zeros. */
+CLV_API clv_status clv_convert(const char *dir, const char *out,
+                               const clv_convert_params *params);
 
 /* Named arrays of a .safetensors file, as reference outputs are kept in. May be
  * used from several threads. */
