@@ -211,9 +211,11 @@ static int list_types(const quantize_args *args)
 
 static clv_status load(work *w, const char *path, clv_model **out)
 {
-    clv_status status = clv_model_load(
-        w->env.ctx, path,
-        &(clv_model_params){tool_progress_report, &w->env.progress}, out);
+    clv_status status =
+        clv_model_load(w->env.ctx, path,
+                       &(clv_model_params){.progress = tool_progress_report,
+                                           .progress_ctx = &w->env.progress},
+                       out);
     tool_progress_clear(&w->env.progress);
     return status;
 }

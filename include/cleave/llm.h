@@ -129,6 +129,8 @@ CLV_API void clv_chat_text_free(clv_chat_text *text);
 typedef struct clv_model_params {
     clv_progress_fn progress;
     void *progress_ctx;
+    bool copy; /* files into memory, instead of mapping them */
+    bool lock; /* them in physical memory, or fail */
 } clv_model_params;
 
 /* path: a GGUF file, or a directory whose weights are in one; a Hugging Face
@@ -138,9 +140,10 @@ typedef struct clv_model_params {
  * matrices, a mix of clv_quantize(), w4a16 (int4 with a scale an output
  * channel, the embedding int8) or w8a8 (int8 with a scale a tensor), without a
  * tokenizer. With ":zero" all weights are zero and take no memory: for devices
- * that do not compute. Weights are mapped, not copied. A tensor that the model
- * does not need is an error, as the model would be another one. A file that is
- * cut short while it is in use ends runs with CLV_ERR_IO: see clv_file_guard().
+ * that do not compute. Weights are mapped, unless copies are asked for. A
+ * tensor that the model does not need is an error, as the model would be
+ * another one. A file that is cut short while it is in use ends runs with
+ * CLV_ERR_IO: see clv_file_guard().
  */
 CLV_API clv_status clv_model_load(clv_context *ctx, const char *path,
                                   const clv_model_params *params,

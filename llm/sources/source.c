@@ -102,9 +102,22 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
     return open_file(path, out);
 }
 
+static clv_status each_map(const llm_source *source, llm_map_fn visit)
+{
+    return source->each_map ? source->each_map(source, visit) : CLV_OK;
+}
+
+clv_status llm_source_hold_files(const llm_source *source,
+                                 const clv_model_params *params)
+{
+    if (params->copy)
+        CLV_TRY(each_map(source, llm_map_copy));
+    return params->lock ? each_map(source, clv_file_map_lock) : CLV_OK;
+}
+
 clv_status llm_source_check(const llm_source *source, clv_status status)
 {
-    const clv_status damage = source->check ? source->check(source) : CLV_OK;
+    const clv_status damage = each_map(source, clv_file_map_check);
     return damage ? damage : status;
 }
 
