@@ -2,7 +2,8 @@
 """Writes docs/quality.md: the perplexity of the reference models in every type
 of weights and of the KV cache, and of files by llama.cpp where there are any.
 
-usage: quality.py [--chunks N] [--models nano,pico,moe] [--out FILE] [BUILD]"""
+usage: quality.py [--chunks N] [--models nano,pico,moe] [--theirs DIR]
+                  [--out FILE] [BUILD]"""
 
 import argparse
 import glob
@@ -14,20 +15,25 @@ import tempfile
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("CLEAVE_TEST_SHARED",
                         os.path.join(SOURCE, "..", "shared"))
-# Where a model lies, and its types of weights: None for all.
-MODELS = {"nano": ("nano-f16.gguf", None),
-          "pico": ("pico/pico-f16.gguf", None),
-          "moe": ("moe", None),
-          "nano-outlier": ("nano-outlier", ("F16", "Q8_0", "w8a8"))}
+# Where a model lies, how many windows take some minutes, and its types of
+# weights: None for all.
+MODELS = {"nano": ("nano-f16.gguf", 16, None),
+          "pico": ("pico/pico-f16.gguf", 8, None),
+          "moe": ("moe", 8, None),
+          "nano-outlier": ("nano-outlier", 16, ("F16", "Q8_0", "w8a8"))}
 KV_TYPES = ("f16", "f32", "q8_0")
 CALIBRATION = 40000  # characters
 
 
 def parse():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
-    parser.add_argument("--chunks", type=int, default=16,
-                        help="windows of 512 tokens, -1: the whole text")
+    parser.add_argument("--chunks", type=int,
+                        help="windows of 512 tokens, -1: the whole text "
+                        "(default: as many as take some minutes)")
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--theirs", metavar="DIR",
+                        default=os.path.join(SHARED, "models", "types"),
+                        help="where llama.cpp's files are, NAME-TYPE.gguf")
     parser.add_argument("--out", default=os.path.join(SOURCE, "docs",
                                                       "quality.md"))
     parser.add_argument("build", nargs="?", default="build")
@@ -49,7 +55,7 @@ class Quality:
         """What `cleave quantize` writes, F16 first: others compare with it."""
         kinds = json.loads(self.cleave("quantize", "--list", "-o", "json"))
         kinds.sort(key=lambda kind: kind["type"] != "F16")
-        wanted = MODELS[name][1]
+        wanted = MODELS[name][2]
         return [kind for kind in kinds
                 if not wanted or kind["type"] in wanted]
 
@@ -74,11 +80,11 @@ class Quality:
             f.write(text[:CALIBRATION])
         return path
 
-    def perplexity(self, path, kv_type):
+    def perplexity(self, name, path, kv_type):
         return json.loads(self.cleave(
             "perplexity", "-m", path, "-f", self.text, "-c", 512,
-            "--chunks", self.args.chunks, "--kv-type", kv_type,
-            "--devices", "cpu", "-o", "json"))
+            "--chunks", self.args.chunks or MODELS[name][1],
+            "--kv-type", kv_type, "--devices", "cpu", "-o", "json"))
 
     def quantize(self, source, out, kind):
         """The total: elements and bytes."""
@@ -89,7 +95,7 @@ class Quality:
 
     def theirs(self, name, kind):
         """llama.cpp's file of that type; None if there is none."""
-        path = os.path.join(SHARED, "models", "types", "%s-%s.gguf" %
+        path = os.path.join(self.args.theirs, "%s-%s.gguf" %
                             (name, kind["type"].lower()))
         return path if os.path.exists(path) else None
 
@@ -100,7 +106,7 @@ class Quality:
         base = None
         for kind in self.types(name):
             total = self.quantize(source, out, kind)
-            found = [self.perplexity(out, kv) for kv in KV_TYPES]
+            found = [self.perplexity(name, out, kv) for kv in KV_TYPES]
             ours = found[0]["ppl"]
             row = {"type": kind["type"],
                    "bits": "%.2f" % (8 * total["bytes"] / total["elements"]),
@@ -111,7 +117,7 @@ class Quality:
             base = base or ours
             theirs = self.theirs(name, kind)
             if theirs:
-                ppl = self.perplexity(theirs, KV_TYPES[0])["ppl"]
+                ppl = self.perplexity(name, theirs, KV_TYPES[0])["ppl"]
                 row["llama.cpp's file"] = "%.4f" % ppl
                 row["ours to theirs"] = change(ours, ppl)
                 row["size"] = change(os.path.getsize(out),
@@ -135,18 +141,19 @@ def change(value, base):
 
 HEADER = """# Quality
 
-Perplexity of the reference models on `shared/text/heldout.txt` in %s windows of
-512 tokens, in every type that `cleave quantize` writes, with the KV cache in F16,
-F32 and Q8_0. Lower is better. "To F16" compares the weights with F16, both with
-an F16 cache. Where llama.cpp wrote a file of the same model and type, its
-perplexity follows, then how ours and our file's size differ. `nano-outlier` is the
+Perplexity of the reference models on the beginning of `shared/text/heldout.txt`, in
+windows of 512 tokens, in every type that `cleave quantize` writes, with the KV
+cache in F16, F32 and Q8_0. Lower is better. "To F16" compares the weights with F16,
+both with an F16 cache. Where there is a file of the same model and type by
+llama.cpp, its perplexity follows, then how ours and our file's size differ. `nano-outlier` is the
 same function as `nano` with a few columns of activations 8 to 64 times larger:
-w8a8 has one scale for all of them, and fails. w8a8 is calibrated with %s characters
-of the project's own Python, none of which is measured. [quantize.md](quantize.md)
+w8a8 has one scale for all of them, and fails. w8a8 is calibrated with %s
+characters of the project's own Python, none of which is measured. [quantize.md](quantize.md)
 says what the types are.
 
 `make quality` writes this page, on the CPU: some ten minutes a model on two cores.
-`bench/quality.py --chunks -1` takes the whole text.
+`bench/quality.py --chunks -1` takes the whole text, `--theirs DIR` other files by
+llama.cpp.
 """
 
 
@@ -155,8 +162,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         quality = Quality(args, folder)
         with open(args.out + ".new", "w", encoding="utf-8") as out:
-            windows = "all" if args.chunks < 0 else str(args.chunks)
-            out.write(HEADER % (windows, format(CALIBRATION, ",")))
+            out.write(HEADER % format(CALIBRATION, ","))
             for name in args.models.split(","):
                 quality.write(name, out)
     os.replace(args.out + ".new", args.out)
