@@ -133,8 +133,8 @@ typedef struct clv_model_params {
     bool lock; /* them in physical memory, or fail */
 } clv_model_params;
 
-/* path: a GGUF file, or a directory whose weights are in one; a Hugging Face
- * directory (config.json, model.safetensors or its shards, tokenizer.json if
+/* path: a GGUF file, any part of a split one, or a directory whose weights are
+ * in one; a Hugging Face directory (config.json, model.safetensors or its shards, tokenizer.json if
  * present); or "synth:NAME[:QUANT][:zero]", a model of a published shape with
  * made-up weights, q8_0 (the default), another float or block type for all
  * matrices, a mix of clv_quantize(), w4a16 (int4 with a scale an output

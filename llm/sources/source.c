@@ -41,6 +41,18 @@ typedef struct listing {
     bool safetensors;
 } listing;
 
+/* Of a split model, which is opened by its first part: "-00002-of-00003.gguf"
+ */
+static bool is_later_part(const char *name, size_t length)
+{
+    enum { END = 20 };
+    unsigned number, count;
+    return length > END &&
+           sscanf(name + length - END, "-%5u-of-%5u.gguf", &number, &count) ==
+               2 &&
+           number > 1;
+}
+
 static clv_status list(const char *dir, listing *out)
 {
     DIR *stream = opendir(dir);
@@ -50,7 +62,8 @@ static clv_status list(const char *dir, listing *out)
     *out = (listing){0};
     for (struct dirent *e; (e = readdir(stream));) {
         const size_t n = strlen(e->d_name);
-        if (n > 5 && !strcmp(e->d_name + n - 5, ".gguf")) {
+        if (n > 5 && !strcmp(e->d_name + n - 5, ".gguf") &&
+            !is_later_part(e->d_name, n)) {
             snprintf(out->gguf, sizeof out->gguf, "%s", e->d_name);
             out->n_gguf++;
         }
@@ -61,7 +74,8 @@ static clv_status list(const char *dir, listing *out)
     return CLV_OK;
 }
 
-/* A directory whose weights are in one GGUF file stands for that file. */
+/* A directory whose weights are in one GGUF file, or in the parts of a split
+ * one, stands for that file. */
 static clv_status open_directory(const char *dir, llm_source **out)
 {
     listing l;
