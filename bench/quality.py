@@ -22,7 +22,7 @@ MODELS = {"nano": ("nano-f16.gguf", 16, None),
           "moe": ("moe", 8, None),
           "nano-outlier": ("nano-outlier", 16, ("F16", "Q8_0", "w8a8"))}
 KV_TYPES = ("f16", "f32", "q8_0")
-CALIBRATION = 40000  # characters
+CALIBRATION = 1500  # characters of a file
 
 
 def parse():
@@ -69,15 +69,15 @@ class Quality:
         return out
 
     def calibration(self):
-        """A text that is not measured: Python too, of the project's tests."""
+        """A text that is not measured, but Python too: the beginnings of the
+        project's own files."""
         path = os.path.join(self.folder, "calibration.txt")
-        text = ""
-        for name in sorted(glob.glob(os.path.join(SOURCE, "tests", "tools",
-                                                  "*.py"))):
-            with open(name, encoding="utf-8") as f:
-                text += f.read()
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text[:CALIBRATION])
+        with open(path, "w", encoding="utf-8") as out:
+            for folder in ("bench", "scripts", "tests"):
+                for name in sorted(glob.glob(os.path.join(
+                        SOURCE, folder, "**", "*.py"), recursive=True)):
+                    with open(name, encoding="utf-8") as f:
+                        out.write(f.read(CALIBRATION))
         return path
 
     def perplexity(self, name, path, kv_type):
@@ -147,8 +147,8 @@ cache in F16, F32 and Q8_0. Lower is better. "To F16" compares the weights with 
 both with an F16 cache. Where there is a file of the same model and type by
 llama.cpp, its perplexity follows, then how ours and our file's size differ. `nano-outlier` is the
 same function as `nano` with a few columns of activations 8 to 64 times larger:
-w8a8 has one scale for all of them, and fails. w8a8 is calibrated with %s
-characters of the project's own Python, none of which is measured. [quantize.md](quantize.md)
+w8a8 has one scale for all of them, and fails. w8a8 is calibrated with the
+first %s characters of each Python file of the project, none of which is measured. [quantize.md](quantize.md)
 says what the types are.
 
 `make quality` writes this page, on the CPU: some ten minutes a model on two cores.
