@@ -134,16 +134,16 @@ typedef struct clv_model_params {
 } clv_model_params;
 
 /* path: a GGUF file, any part of a split one, or a directory whose weights are
- * in one; a Hugging Face directory (config.json, model.safetensors or its shards, tokenizer.json if
- * present); or "synth:NAME[:QUANT][:zero]", a model of a published shape with
- * made-up weights, q8_0 (the default), another float or block type for all
- * matrices, a mix of clv_quantize(), w4a16 (int4 with a scale an output
- * channel, the embedding int8) or w8a8 (int8 with a scale a tensor), without a
- * tokenizer. With ":zero" all weights are zero and take no memory: for devices
- * that do not compute. Weights are mapped, unless copies are asked for. A
- * tensor that the model does not need is an error, as the model would be
- * another one. A file that is cut short while it is in use ends runs with
- * CLV_ERR_IO: see clv_file_guard().
+ * in one; a Hugging Face directory (config.json, model.safetensors or its
+ * shards, tokenizer.json if present); or "synth:NAME[:QUANT][:zero]", a model
+ * of a published shape with made-up weights, q8_0 (the default), another float
+ * or block type for all matrices, a mix of clv_quantize(), w4a16 (int4 with a
+ * scale an output channel, the embedding int8) or w8a8 (int8 with a scale a
+ * tensor), without a tokenizer. With ":zero" all weights are zero and take no
+ * memory: for devices that do not compute. Weights are mapped, unless copies
+ * are asked for. A tensor that the model does not need is an error, as the
+ * model would be another one. A file that is cut short while it is in use ends
+ * runs with CLV_ERR_IO: see clv_file_guard().
  */
 CLV_API clv_status clv_model_load(clv_context *ctx, const char *path,
                                   const clv_model_params *params,
