@@ -124,6 +124,10 @@ static clv_status each_map(const llm_source *source, llm_map_fn visit)
 clv_status llm_source_hold_files(const llm_source *source,
                                  const clv_model_params *params)
 {
+    if (params->lock && !source->each_map)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "made-up weights are in no file that could be locked "
+                         "in memory; do not lock them");
     if (params->copy)
         CLV_TRY(each_map(source, llm_map_copy));
     return params->lock ? each_map(source, clv_file_map_lock) : CLV_OK;

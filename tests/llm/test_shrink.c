@@ -83,6 +83,10 @@ static void copied(void **state)
     assert_ok(clv_session_truncate(session, 0));
     assert_ok(clv_session_eval(session, ids, 3, CLV_LOGITS_LAST, &logits));
     assert_true(logits[0] == before);
+    clv_model *synth;
+    assert_fails(clv_model_load(rig_context(), "synth:llama-1b:q4_0:zero",
+                                &(clv_model_params){.lock = true}, &synth),
+                 CLV_ERR_UNSUPPORTED, "made-up");
     clv_session_destroy(session);
     clv_model_destroy(model);
 }
