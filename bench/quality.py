@@ -18,7 +18,7 @@ SHARED = os.environ.get("CLEAVE_TEST_SHARED",
 # Where a model lies, how many windows take some minutes, and its types of
 # weights: None for all.
 MODELS = {"nano": ("nano-f16.gguf", 16, None),
-          "pico": ("pico/pico-f16.gguf", 8, None),
+          "pico": ("pico/pico-f16.gguf", 4, None),
           "moe": ("moe", 8, None),
           "nano-outlier": ("nano-outlier", 16, ("F16", "Q8_0", "w8a8"))}
 KV_TYPES = ("f16", "f32", "q8_0")
@@ -143,17 +143,21 @@ HEADER = """# Quality
 
 Perplexity of the reference models on the beginning of `shared/text/heldout.txt`, in
 windows of 512 tokens, in every type that `cleave quantize` writes, with the KV
-cache in F16, F32 and Q8_0. Lower is better. "To F16" compares the weights with F16,
-both with an F16 cache. Where there is a file of the same model and type by
-llama.cpp, its perplexity follows, then how ours and our file's size differ. `nano-outlier` is the
-same function as `nano` with a few columns of activations 8 to 64 times larger:
-w8a8 has one scale for all of them, and fails. w8a8 is calibrated with the
-first %s characters of each Python file of the project, none of which is measured. [quantize.md](quantize.md)
-says what the types are.
+cache in F16, F32 and Q8_0. Lower is better. [quantize.md](quantize.md) says what
+the types are.
+
+"To F16" compares the weights with F16, both with an F16 cache. Where there is a
+file of the same model and type by llama.cpp, its perplexity follows, then how ours
+and the size of our file differ.
+
+w8a8 is calibrated with the first %s characters of each Python file of the
+project, none of which is measured. `nano-outlier` is the same function as `nano`
+with a few columns of activations 8 to 64 times larger: w8a8 has one scale for all of
+them, and fails.
 
 `make quality` writes this page, on the CPU: some ten minutes a model on two cores.
 `bench/quality.py --chunks -1` takes the whole text, `--theirs DIR` other files by
-llama.cpp.
+llama.cpp: NAME-TYPE.gguf, as `llama-quantize` writes them.
 """
 
 
