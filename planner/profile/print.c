@@ -29,6 +29,10 @@ static uint32_t leaves_of(const planner_fit *fit)
 /* ------------------------------------------------------------------------ */
 /* For people                                                               */
 
+static const char *const learned_names[] = {
+    "submit", "submit_idle", "dispatch", "wait_poll", "wait_block", "copy"};
+#define N_LEARNED (sizeof learned_names / sizeof *learned_names)
+
 static void md_overheads(core_text *text, const planner_overheads *o)
 {
     core_text_add(text,
@@ -39,6 +43,13 @@ static void md_overheads(core_text *text, const planner_overheads *o)
     if (o->copy_byte > 0)
         core_text_add(text, ", copies %.1f us and %.1f GB/s", o->copy / 1e3,
                       1 / o->copy_byte);
+    const char *before = "; corrected by runs: ";
+    for (uint32_t i = 0; i < N_LEARNED; i++) {
+        if (!(o->learned & 1u << i))
+            continue;
+        core_text_add(text, "%s%s", before, learned_names[i]);
+        before = ", ";
+    }
     core_text_add(text, "\n\n");
 }
 
@@ -100,9 +111,17 @@ static void json_overheads(core_text *text, const planner_overheads *o)
                   ",\"overheads\":{\"submit_ns\":%.9g,"
                   "\"submit_idle_ns\":%.9g,\"dispatch_ns\":%.9g,"
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
-                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g}",
+                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,\"learned\":[",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
                   o->wait_block, o->copy, o->copy_byte);
+    const char *comma = "";
+    for (uint32_t i = 0; i < N_LEARNED; i++) {
+        if (!(o->learned & 1u << i))
+            continue;
+        core_text_add(text, "%s\"%s\"", comma, learned_names[i]);
+        comma = ",";
+    }
+    core_text_add(text, "]}");
 }
 
 static void json_kind(core_text *text, const planner_profile_kind *k)
