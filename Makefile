@@ -47,7 +47,7 @@ fuzz: setup
 bench: build
 	@meson test -C $(BUILD) --benchmark --verbose
 
-# make quality            docs/quality.md: perplexity in every type (hours)
+# make quality            docs/quality.md: perplexity in every type (some 30 minutes)
 quality: build
 	@bench/quality.py
 

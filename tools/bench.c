@@ -14,6 +14,7 @@
 
 typedef struct bench_args {
     tool_common common;
+    tool_weights weights;
     tool_strings models, plans;
     const char *kv_type, *format;
     tool_ints prompts, generations, depths;
@@ -42,6 +43,7 @@ static const tool_option options[] = {
     TOOL_OPT_FLAG(0, "kernels", AT(kernels),
                   "show what the devices' time went to, kernel by kernel, "
                   "instead of speeds"),
+    TOOL_OPTIONS_WEIGHTS(bench_args),
     TOOL_OPTION_KV_TYPE(bench_args),
     TOOL_OPTION_PLAN(bench_args),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), TOOL_FORMATS,
@@ -368,6 +370,7 @@ static void begin_table(bench_state *state)
 static int measure_model(bench_state *state, const char *path)
 {
     tool_env_init(&state->env, &state->args->common);
+    state->env.weights = &state->args->weights;
     clv_status status = prepare(state, path);
     if (!status) {
         begin_table(state);
@@ -404,7 +407,8 @@ static int measure(const bench_args *args)
 
 static int run(int argc, char **argv)
 {
-    bench_args args = {.kv_type = "f16",
+    bench_args args = {.weights = {.mmap = true},
+                       .kv_type = "f16",
                        .format = "md",
                        .prompts = {{512}, 1},
                        .generations = {{128}, 1},

@@ -1,7 +1,7 @@
 /* The commands, each in its own file. */
 #pragma once
 
-#include "options.h"
+#include "env.h"
 #include "plans.h"
 
 extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
@@ -15,6 +15,13 @@ extern const tool_command tool_run, tool_bench, tool_perplexity, tool_verify,
 #define TOOL_OPTION_MODEL(type)                                                \
     TOOL_OPT_STRING('m', "model", "PATH", offsetof(type, model),               \
                     TOOL_MODEL_HELP)
+/* For structs with a tool_weights weights. */
+#define TOOL_OPTIONS_WEIGHTS(type)                                             \
+    TOOL_OPT_FLAG(0, "mmap", offsetof(type, weights.mmap),                     \
+                  "map the model's files; --no-mmap copies them into memory: " \
+                  "they may change then"),                                     \
+        TOOL_OPT_FLAG(0, "mlock", offsetof(type, weights.mlock),               \
+                      "keep the model's files in physical memory")
 #define TOOL_OPTION_KV_TYPE(type)                                              \
     TOOL_OPT_CHOICE(0, "kv-type", "TYPE", offsetof(type, kv_type),             \
                     "f16|f32|q8_0",                                            \

@@ -211,9 +211,13 @@ clv_status tool_env_load(tool_env *env, const char *path, clv_model **out,
     if (status)
         return status;
     uint64_t begin = clv_now_ns();
-    status = clv_model_load(
-        env->ctx, *used,
-        &(clv_model_params){tool_progress_report, &env->progress}, out);
+    const clv_model_params params = {
+        .progress = tool_progress_report,
+        .progress_ctx = &env->progress,
+        .copy = env->weights && !env->weights->mmap,
+        .lock = env->weights && env->weights->mlock,
+    };
+    status = clv_model_load(env->ctx, *used, &params, out);
     tool_progress_clear(&env->progress);
     *load_ns = clv_now_ns() - begin;
     return status;

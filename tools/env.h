@@ -9,8 +9,14 @@
 
 #include <cleave/llm.h>
 
+/* Of --mmap and --mlock. */
+typedef struct tool_weights {
+    bool mmap, mlock;
+} tool_weights;
+
 typedef struct tool_env {
     const tool_common *common;
+    const tool_weights *weights; /* NULL: mapped */
     tool_progress progress;
     uint32_t log_level; /* most detailed clv_log_level to show */
     clv_config *config;

@@ -14,7 +14,6 @@ const tool_foreign tool_llama_flags[] = {
     /* What is so here in any case. */
     {"-fa|flash-attn", 0, "on|off|auto|0|1", true,
      "attention is always computed in one pass, without a matrix of scores"},
-    {"mmap", 0, NULL, true, "weights are always mapped"},
     {"no-warmup|warmup", 0, NULL, true, "there is no run to warm up; what is "
      "compiled or measured is kept for later runs"},
     {"simple-io", 0, NULL, true, "text goes out as it is"},
@@ -49,8 +48,6 @@ const tool_foreign tool_llama_flags[] = {
     {"prio|prio-batch|poll|poll-batch|cpu-strict", 1, NULL, false,
      "priorities are the system's (nice), and waiting is core.sync's "
      "(--set core.sync=...)"},
-    {"mlock", 0, NULL, false, "memory is not locked; leave it out"},
-    {"no-mmap", 0, NULL, false, "weights are always mapped; leave it out"},
     {"-np|parallel", 1, NULL, false, "there is one text at a time; run the "
      "program several times"},
     {"rope-scaling|rope-scale|rope-freq-base|rope-freq-scale|yarn-orig-ctx|"

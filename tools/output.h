@@ -4,15 +4,20 @@
 #include "options.h"
 #include "progress.h"
 
+typedef struct tool_output_file tool_output_file;
+
 typedef struct tool_output {
     tool_progress progress;
-    bool quiet, replaces;
+    bool quiet;
+    const char *in;
+    tool_output_file *files; /* that are written */
+    uint32_t n_files;
 } tool_output;
 
-void tool_output_begin(tool_output *output, const tool_common *common);
-/* Refuses an output that is the input, a directory, or no regular file. */
-clv_status tool_output_check(tool_output *output, const char *in,
-                             const char *out);
+void tool_output_begin(tool_output *output, const tool_common *common,
+                       const char *in);
+/* Before a file is written: refuses one that is the input, a directory, or no
+ * regular file. output: a tool_output. */
+clv_status tool_output_add(void *output, const char *path);
 /* Says what was written, or why it was not; returns the exit code. */
-int tool_output_end(tool_output *output, const char *in, const char *out,
-                    clv_status status);
+int tool_output_end(tool_output *output, clv_status status);

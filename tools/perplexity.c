@@ -12,6 +12,7 @@
 
 typedef struct ppl_args {
     tool_common common;
+    tool_weights weights;
     tool_strings plans;
     const char *model, *file, *kv_type, *format;
     int64_t n_ctx, n_batch, chunks;
@@ -29,6 +30,7 @@ static const tool_option options[] = {
                  "tokens run at once"),
     TOOL_OPT_INT(0, "chunks", AT(chunks), -1, INT32_MAX,
                  "stop after N windows, -1: all"),
+    TOOL_OPTIONS_WEIGHTS(ppl_args),
     TOOL_OPTION_KV_TYPE(ppl_args),
     TOOL_OPTION_PLAN(ppl_args),
     TOOL_OPT_CHOICE('o', "output", "FORMAT", AT(format), "text|" TOOL_FORMATS,
@@ -125,7 +127,8 @@ static int measure(const ppl_args *args, tool_env *env)
 
 static int run(int argc, char **argv)
 {
-    ppl_args args = {.kv_type = "f16",
+    ppl_args args = {.weights = {.mmap = true},
+                     .kv_type = "f16",
                      .format = "text",
                      .n_ctx = 512,
                      .n_batch = 512,
@@ -141,6 +144,7 @@ static int run(int argc, char **argv)
                           "at least 1, or -1 for all");
     tool_env env;
     tool_env_init(&env, &args.common);
+    env.weights = &args.weights;
     code = measure(&args, &env);
     return tool_env_close(&env, code);
 }

@@ -211,9 +211,11 @@ static int list_types(const quantize_args *args)
 
 static clv_status load(work *w, const char *path, clv_model **out)
 {
-    clv_status status = clv_model_load(
-        w->env.ctx, path,
-        &(clv_model_params){tool_progress_report, &w->env.progress}, out);
+    clv_status status =
+        clv_model_load(w->env.ctx, path,
+                       &(clv_model_params){.progress = tool_progress_report,
+                                           .progress_ctx = &w->env.progress},
+                       out);
     tool_progress_clear(&w->env.progress);
     return status;
 }
@@ -334,15 +336,15 @@ static clv_status quantize(work *w)
 static int make_file(work *w)
 {
     tool_table_begin(&w->table, w->args->format, columns, N_COLUMNS);
-    tool_output_begin(&w->output, &w->args->common);
+    tool_output_begin(&w->output, &w->args->common, w->in);
     clv_status status =
-        w->out ? tool_output_check(&w->output, w->in, w->out)
+        w->out ? tool_output_add(&w->output, w->out)
                : clv_error(CLV_ERR_NO_MEMORY, "no memory for a file name");
     if (!status)
         status = look_before(w);
     if (!status)
         status = quantize(w);
-    int code = tool_output_end(&w->output, w->in, w->out, status);
+    int code = tool_output_end(&w->output, status);
     if (code == TOOL_OK && look_after(w))
         code = tool_fail();
     if (code == TOOL_OK)

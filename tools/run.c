@@ -16,6 +16,7 @@
 
 typedef struct run_args {
     tool_common common;
+    tool_weights weights;
     tool_strings plans;
     tool_sampling sampling;
     tool_chat_options chat;
@@ -60,6 +61,7 @@ static const tool_option options[] = {
                  "tokens of the prompt run at once, 0: 512"),
     TOOL_OPT_INT(0, "ubatch-size|-ub", AT(n_ubatch), 0, INT32_MAX,
                  "the same, where it is less"),
+    TOOL_OPTIONS_WEIGHTS(run_args),
     TOOL_OPTION_KV_TYPE(run_args),
     TOOL_OPT_CHOICE(0, "cache-type-k|-ctk", "TYPE", AT(k_type), "f16|f32|q8_0",
                     "the same of the keys alone, which must be that of -ctv"),
@@ -451,6 +453,7 @@ static int run_model(run_state *state)
 static int run(int argc, char **argv)
 {
     run_args args = {
+        .weights = {.mmap = true},
         .kv_type = "f16",
         .n_predict = -1,
         .escape = true,
@@ -474,6 +477,7 @@ static int run(int argc, char **argv)
         return code;
     run_state state = {.args = &args};
     tool_env_init(&state.env, &args.common);
+    state.env.weights = &args.weights;
     code = run_model(&state);
     tool_interrupt_target(NULL);
     clv_sampler_destroy(state.sampler);

@@ -403,7 +403,8 @@ static clv_status open_model(verify_state *state, uint32_t n_cases)
 {
     clv_status status = clv_model_load(
         state->env.ctx, state->args->model ? state->args->model : state->dir,
-        &(clv_model_params){tool_progress_report, &state->env.progress},
+        &(clv_model_params){.progress = tool_progress_report,
+                            .progress_ctx = &state->env.progress},
         &state->model);
     if (status)
         return status;

@@ -14,8 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define COPY_SIZE ((size_t)16 << 20)
 
 /* ------------------------------------------------------------------------ */
 /* Mappings                                                                 */
@@ -224,6 +227,57 @@ clv_status clv_file_map_check(const clv_file_map *map, const char *path)
                      "%s: a part could not be read while it was in use: it was "
                      "overwritten, or its disk fails; load it again",
                      path);
+}
+
+/* Gives back the pages as it goes, so that there are never two of all. */
+static void copy_pages(uint8_t *to, const uint8_t *from, size_t size)
+{
+    for (size_t at = 0, n; at < size; at += n) {
+        n = size - at < COPY_SIZE ? size - at : COPY_SIZE;
+        memcpy(to + at, from + at, n);
+        madvise((void *)(uintptr_t)(from + at), n, MADV_DONTNEED);
+    }
+}
+
+clv_status clv_file_map_copy(const clv_file_map *map, const char *path)
+{
+    const size_t size = (size_t)map->size;
+    void *at = (void *)(uintptr_t)map->data;
+    if (!at || !find((uintptr_t)at))
+        return CLV_OK; /* there are no pages, or it is a copy */
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "%s: no memory to copy its %llu bytes", path,
+                         (unsigned long long)map->size);
+    copy_pages(copy, at, size);
+    clv_status status = clv_file_map_check(map, path);
+    if (!status && (mprotect(copy, size, PROT_READ) ||
+                    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+                           at) == MAP_FAILED))
+        status = clv_error(CLV_ERR_NO_MEMORY, "%s: cannot replace it: %s", path,
+                           strerror(errno));
+    if (status)
+        munmap(copy, size);
+    else
+        drop((uintptr_t)at);
+    return status;
+}
+
+clv_status clv_file_map_lock(const clv_file_map *map, const char *path)
+{
+    struct rlimit limit = {0};
+    if (!map->data || !mlock(map->data, (size_t)map->size))
+        return CLV_OK;
+    const int error = errno;
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    return clv_error(CLV_ERR_LIMIT,
+                     "%s: cannot lock its %llu bytes in memory: %s; the limit "
+                     "is %llu (ulimit -l shows it in KiB): raise it or do not "
+                     "lock",
+                     path, (unsigned long long)map->size, strerror(error),
+                     (unsigned long long)limit.rlim_cur);
 }
 
 void clv_file_map_close(clv_file_map *map)

@@ -151,6 +151,11 @@ CLV_API clv_status clv_file_map_open(const char *path, clv_file_map *out);
  * the message. */
 CLV_API clv_status clv_file_map_check(const clv_file_map *map,
                                       const char *path);
+/* Puts a copy in memory in the place of the mapping, at the same address: from
+ * then on the file may change. CLV_ERR_IO if it was cut short before. */
+CLV_API clv_status clv_file_map_copy(const clv_file_map *map, const char *path);
+/* Keeps the contents in physical memory until the file is closed. */
+CLV_API clv_status clv_file_map_lock(const clv_file_map *map, const char *path);
 CLV_API void clv_file_map_close(clv_file_map *map);
 /*
  * A mapped file that another process cuts short raises SIGBUS where it is read.

@@ -129,18 +129,21 @@ CLV_API void clv_chat_text_free(clv_chat_text *text);
 typedef struct clv_model_params {
     clv_progress_fn progress;
     void *progress_ctx;
+    bool copy; /* files into memory, instead of mapping them */
+    bool lock; /* them in physical memory, or fail */
 } clv_model_params;
 
-/* path: a GGUF file, or a directory whose weights are in one; a Hugging Face
- * directory (config.json, model.safetensors or its shards, tokenizer.json if
- * present); or "synth:NAME[:QUANT][:zero]", a model of a published shape with
- * made-up weights, q8_0 (the default), another float or block type for all
- * matrices, a mix of clv_quantize(), w4a16 (int4 with a scale an output
- * channel, the embedding int8) or w8a8 (int8 with a scale a tensor), without a
- * tokenizer. With ":zero" all weights are zero and take no memory: for devices
- * that do not compute. Weights are mapped, not copied. A tensor that the model
- * does not need is an error, as the model would be another one. A file that is
- * cut short while it is in use ends runs with CLV_ERR_IO: see clv_file_guard().
+/* path: a GGUF file, any part of a split one, or a directory whose weights are
+ * in one; a Hugging Face directory (config.json, model.safetensors or its
+ * shards, tokenizer.json if present); or "synth:NAME[:QUANT][:zero]", a model
+ * of a published shape with made-up weights, q8_0 (the default), another float
+ * or block type for all matrices, a mix of clv_quantize(), w4a16 (int4 with a
+ * scale an output channel, the embedding int8) or w8a8 (int8 with a scale a
+ * tensor), without a tokenizer. With ":zero" all weights are zero and take no
+ * memory: for devices that do not compute. Weights are mapped, unless copies
+ * are asked for. A tensor that the model does not need is an error, as the
+ * model would be another one. A file that is cut short while it is in use ends
+ * runs with CLV_ERR_IO: see clv_file_guard().
  */
 CLV_API clv_status clv_model_load(clv_context *ctx, const char *path,
                                   const clv_model_params *params,
@@ -430,10 +433,25 @@ typedef struct clv_quantize_params {
  * Complete or not at all. */
 CLV_API clv_status clv_quantize(const char *in, const char *out,
                                 const clv_quantize_params *params);
-/* A Hugging Face directory to GGUF; dtype a float or block type, or NONE
- * to keep the file's. */
-CLV_API clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
-                               clv_progress_fn progress, void *progress_ctx);
+
+typedef struct clv_convert_params {
+    /* Of clv_quantize_type, no integers; NULL: of each matrix its own. */
+    const char *type;
+    /* Beyond either the model is split into NAME-00001-of-0000N.gguf. A tensor
+     * is never divided. 0: no limit. */
+    uint64_t max_size, max_tensors; /* of a file; size in bytes */
+    clv_progress_fn progress;       /* may be NULL */
+    void *progress_ctx;
+    /* NULL, or called with each file before any is written; a failure ends the
+     * conversion. */
+    clv_status (*on_file)(void *ctx, const char *path);
+    void *on_file_ctx;
+} clv_convert_params;
+
+/* A Hugging Face directory to GGUF: all files of it complete, or none. params:
+ * NULL for zeros. */
+CLV_API clv_status clv_convert(const char *dir, const char *out,
+                               const clv_convert_params *params);
 
 /* Named arrays of a .safetensors file, as reference outputs are kept in. May be
  * used from several threads. */

@@ -276,16 +276,19 @@ static clv_status put_all(const conversion *c, llm_recode *recode,
 
 /* ------------------------------------------------------------------------ */
 
-static clv_status write_file(conversion *c, llm_recode *recode, const char *out)
+static clv_status write_file(conversion *c, llm_recode *recode, const char *out,
+                             const clv_convert_params *params)
 {
+    const llm_gguf_split split = {params->max_size, params->max_tensors,
+                                  params->on_file, params->on_file_ctx};
     uint64_t done = 0;
-    CLV_TRY(llm_gguf_writer_open(c->writer, out));
+    CLV_TRY(llm_gguf_writer_open(c->writer, out, &split));
     CLV_TRY(llm_source_check(c->source, put_all(c, recode, &done)));
     return llm_gguf_writer_commit(c->writer);
 }
 
 static clv_status convert(conversion *c, const char *out,
-                          clv_progress_fn progress, void *progress_ctx)
+                          const clv_convert_params *params)
 {
     llm_recode recode = {0};
     llm_source_tensor t;
@@ -307,31 +310,34 @@ static clv_status convert(conversion *c, const char *out,
     CLV_TRY(make_divisors(c));
     CLV_TRY(put_all(c, NULL, &total));
     CLV_TRY(llm_recode_init(&recode, c->writer, "converting", total, 0,
-                            progress, progress_ctx));
-    clv_status status = write_file(c, &recode, out);
+                            params->progress, params->progress_ctx));
+    clv_status status = write_file(c, &recode, out, params);
     llm_recode_finish(&recode);
     return status;
 }
 
-static clv_status check_type(uint32_t dtype)
+static clv_status find_mix(const char *type, const llm_mix **out)
 {
-    const clv_format *f = clv_format_of(dtype);
-    if (llm_mix_of(dtype))
-        return CLV_OK;
-    return clv_error(
-        CLV_ERR_UNSUPPORTED, "files of %s cannot be made; supported: %s",
-        f ? f->name : "an unknown type", llm_gguf_supported_types().text);
+    CLV_TRY(llm_mix_find(type, out));
+    if ((*out)->base.quant)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "%s is made of GGUF files; convert to f16, then "
+                         "quantize that",
+                         (*out)->name);
+    return CLV_OK;
 }
 
-clv_status clv_convert(const char *dir, const char *out, uint32_t dtype,
-                       clv_progress_fn progress, void *progress_ctx)
+clv_status clv_convert(const char *dir, const char *out,
+                       const clv_convert_params *params)
 {
-    conversion c = {.dir = dir, .mix = llm_mix_of(dtype)};
+    static const clv_convert_params none = {0};
+    conversion c = {.dir = dir};
     if (!dir || !out)
         return clv_error(CLV_ERR_INVALID, "clv_convert: a path is NULL");
-    if (dtype != CLV_DTYPE_NONE)
-        CLV_TRY(check_type(dtype));
-    clv_status status = convert(&c, out, progress, progress_ctx);
+    params = params ? params : &none;
+    if (params->type)
+        CLV_TRY(find_mix(params->type, &c.mix));
+    clv_status status = convert(&c, out, params);
     llm_gguf_writer_destroy(c.writer);
     llm_source_destroy(c.source);
     free(c.divisors);

@@ -550,13 +550,18 @@ void llm_gguf_close(llm_gguf *g)
     free(g);
 }
 
-clv_status llm_gguf_check(const llm_gguf *g)
+clv_status llm_gguf_each_map(const llm_gguf *g, llm_map_fn visit)
 {
-    CLV_TRY(clv_file_map_check(&g->map, g->path));
+    CLV_TRY(visit(&g->map, g->path));
     for (uint32_t i = 0; i < g->n_parts; i++)
         if (g->parts[i])
-            CLV_TRY(llm_gguf_check(g->parts[i]));
+            CLV_TRY(llm_gguf_each_map(g->parts[i], visit));
     return CLV_OK;
+}
+
+clv_status llm_gguf_check(const llm_gguf *g)
+{
+    return llm_gguf_each_map(g, clv_file_map_check);
 }
 
 const char *llm_gguf_path(const llm_gguf *g)

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "../base/memory.h"
 #include "../base/str.h"
 
 #include <cleave/llm.h>
@@ -24,6 +25,8 @@ clv_status llm_gguf_open_memory(const void *data, uint64_t size,
                                 const char *name, llm_gguf **out);
 void llm_gguf_close(llm_gguf *gguf); /* NULL is legal */
 
+/* Calls visit with each file that is mapped, until it fails. */
+clv_status llm_gguf_each_map(const llm_gguf *gguf, llm_map_fn visit);
 /* CLV_ERR_IO if a file was cut short while it was read: see
  * clv_file_map_check(). */
 clv_status llm_gguf_check(const llm_gguf *gguf);

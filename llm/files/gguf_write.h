@@ -1,7 +1,8 @@
 /*
  * Writes GGUF files: first the settings and the list of tensors, then, after
  * llm_gguf_writer_open(), the bytes of every tensor in the order they were
- * added. The file appears when it is complete, or not at all.
+ * added. The file, or the files of a split model, appear when they are
+ * complete, or not at all.
  *
  * Settings and tensors are copied. llm_gguf_writer_open() returns their first
  * error, so callers need not check each one.
@@ -37,8 +38,22 @@ void llm_gguf_writer_kv(llm_gguf_writer *w, const llm_gguf_kv *kv);
 void llm_gguf_writer_tensor(llm_gguf_writer *w, llm_str name, uint32_t dtype,
                             uint32_t rank, const int64_t *dims);
 
-/* Creates the file and writes all that comes before the tensors. */
-clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path);
+/* When a model is split over several files, NAME-00001-of-0000N.gguf. The first
+ * has the settings. A tensor is never divided, so a file with one tensor may be
+ * larger. */
+typedef struct llm_gguf_split {
+    uint64_t max_size;    /* bytes of a file; 0: any */
+    uint64_t max_tensors; /* of a file; 0: any */
+    /* Called for each file before anything is written; a failure is returned by
+     * llm_gguf_writer_open(). NULL: nothing. */
+    clv_status (*on_file)(void *ctx, const char *path);
+    void *on_file_ctx;
+} llm_gguf_split;
+
+/* Creates the files and writes all that comes before the tensors. split: NULL
+ * for one file. */
+clv_status llm_gguf_writer_open(llm_gguf_writer *w, const char *path,
+                                const llm_gguf_split *split);
 /* The next bytes of the tensors, in any pieces that do not reach past the end
  * of a tensor. */
 clv_status llm_gguf_writer_data(llm_gguf_writer *w, const void *data,

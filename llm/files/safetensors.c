@@ -455,11 +455,16 @@ void llm_safetensors_close(llm_safetensors *st)
 
 /* ------------------------------------------------------------------------ */
 
-clv_status llm_safetensors_check(const llm_safetensors *st)
+clv_status llm_safetensors_each_map(const llm_safetensors *st, llm_map_fn visit)
 {
     for (uint64_t i = 0; i < st->n_shards; i++)
-        CLV_TRY(clv_file_map_check(&st->shards[i].map, st->shards[i].path));
+        CLV_TRY(visit(&st->shards[i].map, st->shards[i].path));
     return CLV_OK;
+}
+
+clv_status llm_safetensors_check(const llm_safetensors *st)
+{
+    return llm_safetensors_each_map(st, clv_file_map_check);
 }
 
 const char *llm_safetensors_path(const llm_safetensors *st)

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include <cleave/llm.h>
+#include "../base/memory.h"
 
 typedef struct llm_safetensors llm_safetensors;
 
@@ -37,6 +37,9 @@ clv_status llm_safetensors_open_memory(const void *data, uint64_t size,
                                        const char *name, llm_safetensors **out);
 void llm_safetensors_close(llm_safetensors *st); /* NULL is legal */
 
+/* Calls visit with each file that is mapped, until it fails. */
+clv_status llm_safetensors_each_map(const llm_safetensors *st,
+                                    llm_map_fn visit);
 /* CLV_ERR_IO if a file was cut short while it was read: see
  * clv_file_map_check(). */
 clv_status llm_safetensors_check(const llm_safetensors *st);

@@ -274,7 +274,7 @@ static clv_status write_file(quantization *q, const char *out)
     CLV_TRY(llm_recode_init(&q->recode, q->out, "quantizing", total,
                             q->params->n_threads, q->params->progress,
                             q->params->progress_ctx));
-    CLV_TRY(llm_gguf_writer_open(q->out, out));
+    CLV_TRY(llm_gguf_writer_open(q->out, out, NULL));
     const clv_status status = write_tensors(q);
     CLV_TRY(llm_gguf_check(q->in));
     CLV_TRY(status);

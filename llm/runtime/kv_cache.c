@@ -1,5 +1,6 @@
 #include "kv_cache.h"
 
+#include "../base/memory.h"
 #include "../base/str.h"
 
 #include <stdio.h>
@@ -16,21 +17,6 @@ static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
         clv_dtype_size(dtype, elements, &bytes))
         return false;
     return !__builtin_mul_overflow(bytes, 2 * (uint64_t)hp->n_layers, size);
-}
-
-/* Of the host, without swapping; UINT64_MAX: unknown. */
-static uint64_t available_memory(void)
-{
-    char line[128];
-    unsigned long long kib;
-    uint64_t bytes = UINT64_MAX;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && bytes == UINT64_MAX && fgets(line, sizeof line, file))
-        if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
-            bytes = (uint64_t)kib * 1024;
-    if (file)
-        fclose(file);
-    return bytes;
 }
 
 /* Whether work is done, and memory used, at all. */
@@ -62,7 +48,7 @@ clv_status llm_kv_cache_fits(uint64_t size, uint32_t n_ctx, uint64_t available)
 /* Says what is taken before it is: loudly if it is much. */
 static clv_status announce(const llm_kv_cache *cache, clv_context *ctx)
 {
-    const uint64_t available = available_memory();
+    const uint64_t available = llm_memory_available();
     const bool simulated = is_simulated(ctx);
     const bool much = !simulated && cache->size > available / 2;
     clv_log(ctx, much ? CLV_LOG_WARN : CLV_LOG_INFO,

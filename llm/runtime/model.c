@@ -79,9 +79,14 @@ clv_status clv_model_load(clv_context *ctx, const char *path,
         return clv_error(CLV_ERR_INVALID,
                          "clv_model_load: context or path is NULL");
     llm_source *source;
-    CLV_TRY(llm_source_open(path, params ? params->progress : NULL,
-                            params ? params->progress_ctx : NULL, &source));
-    clv_status status = llm_model_create(ctx, source, out);
+    params = params ? params : &(clv_model_params){0};
+    CLV_TRY(
+        llm_source_open(path, params->progress, params->progress_ctx, &source));
+    clv_status status = llm_source_hold_files(source, params);
+    if (status)
+        llm_source_destroy(source);
+    else
+        status = llm_model_create(ctx, source, out);
     /* Some messages name a file already, one of a directory perhaps. */
     if (status && strncmp(clv_last_error(), path, strlen(path)) != 0)
         clv_error_prefix(status, "%s", path);

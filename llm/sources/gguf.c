@@ -318,9 +318,9 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
-static clv_status check(const llm_source *base)
+static clv_status each_map(const llm_source *base, llm_map_fn visit)
 {
-    return llm_gguf_check(((const gguf_source *)base)->gguf);
+    return llm_gguf_each_map(((const gguf_source *)base)->gguf, visit);
 }
 
 static void destroy(llm_source *base)
@@ -340,7 +340,7 @@ clv_status llm_source_open_gguf(const char *path, llm_source **out)
     s->base.find = find;
     s->base.tokenizer = tokenizer;
     s->base.check_all_used = check_all_used;
-    s->base.check = check;
+    s->base.each_map = each_map;
     s->base.destroy = destroy;
     clv_status status = llm_gguf_open(path, &s->gguf);
     if (status)

@@ -286,9 +286,9 @@ static clv_status tokenizer(llm_source *base, clv_tokenizer **out)
     return status == CLV_ERR_NOT_FOUND ? CLV_OK : status;
 }
 
-static clv_status check(const llm_source *base)
+static clv_status each_map(const llm_source *base, llm_map_fn visit)
 {
-    return llm_safetensors_check(((const hf_source *)base)->files);
+    return llm_safetensors_each_map(((const hf_source *)base)->files, visit);
 }
 
 static void destroy(llm_source *base)
@@ -332,7 +332,7 @@ clv_status llm_source_open_hf(const char *dir, llm_source **out)
     s->base = (llm_source){.hparams = config.hparams,
                            .find = find,
                            .tokenizer = tokenizer,
-                           .check = check,
+                           .each_map = each_map,
                            .destroy = destroy};
     set_name(&s->base.hparams, dir);
     s->dir = strdup(dir);

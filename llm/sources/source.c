@@ -41,6 +41,18 @@ typedef struct listing {
     bool safetensors;
 } listing;
 
+/* Of a split model, which is opened by its first part: "-00002-of-00003.gguf"
+ */
+static bool is_later_part(const char *name, size_t length)
+{
+    enum { END = 20 };
+    unsigned number, count;
+    return length > END &&
+           sscanf(name + length - END, "-%5u-of-%5u.gguf", &number, &count) ==
+               2 &&
+           number > 1;
+}
+
 static clv_status list(const char *dir, listing *out)
 {
     DIR *stream = opendir(dir);
@@ -50,7 +62,8 @@ static clv_status list(const char *dir, listing *out)
     *out = (listing){0};
     for (struct dirent *e; (e = readdir(stream));) {
         const size_t n = strlen(e->d_name);
-        if (n > 5 && !strcmp(e->d_name + n - 5, ".gguf")) {
+        if (n > 5 && !strcmp(e->d_name + n - 5, ".gguf") &&
+            !is_later_part(e->d_name, n)) {
             snprintf(out->gguf, sizeof out->gguf, "%s", e->d_name);
             out->n_gguf++;
         }
@@ -61,7 +74,8 @@ static clv_status list(const char *dir, listing *out)
     return CLV_OK;
 }
 
-/* A directory whose weights are in one GGUF file stands for that file. */
+/* A directory whose weights are in one GGUF file, or in the parts of a split
+ * one, stands for that file. */
 static clv_status open_directory(const char *dir, llm_source **out)
 {
     listing l;
@@ -102,9 +116,26 @@ clv_status llm_source_open(const char *path, clv_progress_fn progress,
     return open_file(path, out);
 }
 
+static clv_status each_map(const llm_source *source, llm_map_fn visit)
+{
+    return source->each_map ? source->each_map(source, visit) : CLV_OK;
+}
+
+clv_status llm_source_hold_files(const llm_source *source,
+                                 const clv_model_params *params)
+{
+    if (params->lock && !source->each_map)
+        return clv_error(CLV_ERR_UNSUPPORTED,
+                         "made-up weights are in no file that could be locked "
+                         "in memory; do not lock them");
+    if (params->copy)
+        CLV_TRY(each_map(source, llm_map_copy));
+    return params->lock ? each_map(source, clv_file_map_lock) : CLV_OK;
+}
+
 clv_status llm_source_check(const llm_source *source, clv_status status)
 {
-    const clv_status damage = source->check ? source->check(source) : CLV_OK;
+    const clv_status damage = each_map(source, clv_file_map_check);
     return damage ? damage : status;
 }
 

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "../base/memory.h"
 #include "../models/arch.h"
 
 /* One tensor of a source. data is aligned to its elements (blocks: to their
@@ -39,9 +40,9 @@ struct llm_source {
      * there are others, with which it would be computed wrongly; NULL: there
      * are none. */
     clv_status (*check_all_used)(const llm_source *source);
-    /* CLV_ERR_IO if a file was cut short while it was read; NULL: there is no
-     * file. */
-    clv_status (*check)(const llm_source *source);
+    /* Calls visit with each file that is mapped, until it fails; NULL: there is
+     * none. */
+    clv_status (*each_map)(const llm_source *source, llm_map_fn visit);
     void (*destroy)(llm_source *source);
     _Atomic uint32_t holders; /* beside its owner */
 };
@@ -49,6 +50,10 @@ struct llm_source {
 /* By the form of path: see clv_model_load(). */
 clv_status llm_source_open(const char *path, clv_progress_fn progress,
                            void *progress_ctx, llm_source **out);
+/* Before a tensor is used: where params says so, copies its files into memory,
+ * and locks them there. */
+clv_status llm_source_hold_files(const llm_source *source,
+                                 const clv_model_params *params);
 /* To be called when the tensors have been read and before the results are used:
  * see clv_file_map_check(). Known damage goes before status, the outcome of
  * what has read them. */

@@ -54,6 +54,74 @@ static void test_map(void **state)
     assert_null(map.data);
 }
 
+/* Kilobytes of this process that are locked. */
+static unsigned long locked(void)
+{
+    char line[128];
+    unsigned long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && !kib && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmLck: %lu", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kib;
+}
+
+static void test_copy(void **state)
+{
+    (void)state;
+    enum { SIZE = 20 << 20 };
+    clv_file_map map;
+    char *text = malloc(SIZE + 1);
+    assert_non_null(text);
+    memset(text, 'x', SIZE);
+    text[SIZE] = 0;
+    const char *path = tmpdir_text(&dir, "copied", text);
+    assert_ok(clv_file_map_open(path, &map));
+    const uint8_t *at = map.data;
+    assert_ok(clv_file_map_copy(&map, path));
+    assert_ptr_equal(map.data, at);
+    assert_int_equal(truncate(path, 4), 0);
+    assert_memory_equal(map.data, text, SIZE);
+    assert_ok(clv_file_map_check(&map, path));
+    assert_ok(clv_file_map_copy(&map, path));
+    clv_file_map_close(&map);
+    assert_ok(clv_file_map_open(path, &map));
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(clv_file_map_copy(&map, path), CLV_ERR_IO);
+    assert_message("shrank from 4 to 0");
+    clv_file_map_close(&map);
+    assert_ok(clv_file_map_open(path, &map));
+    assert_ok(clv_file_map_copy(&map, path)); /* empty */
+    clv_file_map_close(&map);
+    free(text);
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    clv_file_map map;
+    struct rlimit before;
+    const char *path = tmpdir_text(&dir, "locked", "text");
+    assert_ok(clv_file_map_open(path, &map));
+    assert_int_equal(locked(), 0);
+    assert_ok(clv_file_map_lock(&map, path));
+    assert_true(locked() > 0);
+    clv_file_map_close(&map);
+    assert_int_equal(locked(), 0);
+    if (geteuid() == 0)
+        return; /* has no limit */
+    assert_ok(clv_file_map_open(path, &map));
+    assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+    assert_int_equal(
+        setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){0, before.rlim_max}), 0);
+    assert_int_equal(clv_file_map_lock(&map, path), CLV_ERR_LIMIT);
+    assert_message("ulimit -l");
+    assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+    clv_file_map_close(&map);
+}
+
 static void test_write(void **state)
 {
     (void)state;
@@ -229,6 +297,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_map, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale, setup, teardown),

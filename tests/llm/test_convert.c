@@ -17,7 +17,9 @@ static llm_gguf *converted(const char *dir, uint32_t dtype)
 {
     llm_gguf *g = NULL;
     const char *out = temp_path(&tmp, "out.gguf");
-    if (clv_convert(dir, out, dtype, NULL, NULL))
+    const clv_convert_params params = {.type = dtype ? clv_dtype_name(dtype)
+                                                     : NULL};
+    if (clv_convert(dir, out, &params))
         fail_msg("%s", clv_last_error());
     assert_int_equal(llm_gguf_open(out, &g), CLV_OK);
     return g;
@@ -279,7 +281,7 @@ static void through_gguf(const char *dir, uint32_t n_vocab,
     assert_int_equal(llm_gguf_writer_create(&w), CLV_OK);
     if (llm_convert_tokenizer(*before, dir, n_vocab, w))
         fail_msg("%s", clv_last_error());
-    assert_int_equal(llm_gguf_writer_open(w, path), CLV_OK);
+    assert_int_equal(llm_gguf_writer_open(w, path, NULL), CLV_OK);
     assert_int_equal(llm_gguf_writer_commit(w), CLV_OK);
     llm_gguf_writer_destroy(w);
     assert_int_equal(llm_gguf_open(path, &g), CLV_OK);
@@ -517,8 +519,7 @@ static void splits(void **state)
         tiny_write(&tmp, &(tiny_options){.tied = true});
         temp_write_text(&tmp, "tokenizer.json", cases[i].json);
         const char *out = temp_path(&tmp, "split.gguf");
-        clv_status status =
-            clv_convert(tmp.dir, out, CLV_DTYPE_NONE, NULL, NULL);
+        clv_status status = clv_convert(tmp.dir, out, NULL);
         if (!cases[i].pre) {
             assert_int_equal(status, CLV_ERR_UNSUPPORTED);
             assert_message("has no name in GGUF");
@@ -562,24 +563,25 @@ static void refuses(void **state)
     (void)state;
     const char *out = temp_path(&tmp, "never.gguf");
     int calls = 0;
+    clv_convert_params params = {.progress = cancel, .progress_ctx = &calls};
     tiny_write(&tmp, &(tiny_options){0});
-    assert_int_equal(clv_convert(tmp.dir, out, CLV_DTYPE_F16, cancel, &calls),
-                     CLV_ERR_CANCELLED);
-    assert_int_equal(clv_convert(tmp.dir, out, CLV_DTYPE_I32, NULL, NULL),
-                     CLV_ERR_UNSUPPORTED);
-    assert_int_equal(clv_convert(NULL, out, CLV_DTYPE_F16, NULL, NULL),
-                     CLV_ERR_INVALID);
+    assert_int_equal(clv_convert(tmp.dir, out, &params), CLV_ERR_CANCELLED);
+    params = (clv_convert_params){.type = "i32"};
+    assert_int_equal(clv_convert(tmp.dir, out, &params), CLV_ERR_UNSUPPORTED);
+    assert_message("Q4_K_M");
+    params.type = "w8a8";
+    assert_int_equal(clv_convert(tmp.dir, out, &params), CLV_ERR_UNSUPPORTED);
+    assert_message("quantize");
+    assert_int_equal(clv_convert(NULL, out, NULL), CLV_ERR_INVALID);
     temp_write_text(&tmp, "tokenizer.model", "x");
-    assert_int_equal(clv_convert(tmp.dir, out, CLV_DTYPE_F16, NULL, NULL),
-                     CLV_ERR_FORMAT);
+    assert_int_equal(clv_convert(tmp.dir, out, NULL), CLV_ERR_FORMAT);
     assert_message("tokenizer.model");
     unlink(temp_path(&tmp, "tokenizer.model"));
     temp_write_text(&tmp, "tokenizer.json",
                     "{\"pre_tokenizer\":{\"type\":\"ByteLevel\","
                     "\"add_prefix_space\":false},\"model\":{\"type\":\"BPE\","
                     "\"vocab\":{\"a\":11},\"merges\":[]}}");
-    assert_int_equal(clv_convert(tmp.dir, out, CLV_DTYPE_F16, NULL, NULL),
-                     CLV_ERR_FORMAT);
+    assert_int_equal(clv_convert(tmp.dir, out, NULL), CLV_ERR_FORMAT);
     assert_message("12 tokens, its embedding 10 rows");
     unlink(temp_path(&tmp, "tokenizer.json"));
     assert_int_not_equal(access(out, F_OK), 0);

@@ -552,7 +552,7 @@ static void write_and_read(void **state)
     const char *path = temp_path(&tmp, "out.gguf");
     uint8_t data[30];
     memset(data, 7, sizeof data);
-    assert_int_equal(llm_gguf_writer_open(w, path), CLV_OK);
+    assert_int_equal(llm_gguf_writer_open(w, path, NULL), CLV_OK);
     assert_int_equal(llm_gguf_writer_data(w, data, 11), CLV_OK);
     assert_int_equal(llm_gguf_writer_data(w, data, 20), CLV_ERR_INVALID);
     assert_int_equal(llm_gguf_writer_data(w, data, 19), CLV_OK);
@@ -597,7 +597,7 @@ static void unfinished_write(void **state)
     assert_int_equal(llm_gguf_writer_create(&w), CLV_OK);
     llm_gguf_writer_tensor(w, llm_str_of("x"), CLV_DTYPE_F32, 1,
                            (int64_t[]){2});
-    assert_int_equal(llm_gguf_writer_open(w, path), CLV_OK);
+    assert_int_equal(llm_gguf_writer_open(w, path, NULL), CLV_OK);
     assert_int_equal(llm_gguf_writer_commit(w), CLV_ERR_INVALID);
     llm_gguf_writer_destroy(w);
     assert_int_not_equal(access(path, F_OK), 0);
@@ -605,9 +605,52 @@ static void unfinished_write(void **state)
     assert_int_equal(llm_gguf_writer_create(&w), CLV_OK);
     llm_gguf_writer_tensor(w, llm_str_of("x"), CLV_DTYPE_Q8_0, 1,
                            (int64_t[]){33});
-    assert_int_equal(llm_gguf_writer_open(w, path), CLV_ERR_INVALID);
+    assert_int_equal(llm_gguf_writer_open(w, path, NULL), CLV_ERR_INVALID);
     llm_gguf_writer_destroy(w);
     assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* Three tensors of one float, a file each; number 1 cannot take its name if
+ * blocked. */
+static clv_status write_split(bool blocked)
+{
+    const llm_gguf_split split = {.max_tensors = 1};
+    llm_gguf_writer *w;
+    assert_int_equal(llm_gguf_writer_create(&w), CLV_OK);
+    llm_gguf_writer_u32(w, "key", 5);
+    for (int i = 0; i < 3; i++)
+        llm_gguf_writer_tensor(w, (llm_str){"abc" + i, 1}, CLV_DTYPE_F32, 1,
+                               (int64_t[]){1});
+    assert_int_equal(llm_gguf_writer_open(w, temp_path(&tmp, "w.gguf"), &split),
+                     CLV_OK);
+    if (blocked)
+        assert_int_equal(mkdir(temp_path(&tmp, "w-00001-of-00003.gguf"), 0700),
+                         0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(llm_gguf_writer_data(w, &(float){(float)i}, 4),
+                         CLV_OK);
+    assert_int_not_equal(access(temp_path(&tmp, "w-00003-of-00003.gguf"), F_OK),
+                         0);
+    const clv_status status = llm_gguf_writer_commit(w);
+    llm_gguf_writer_destroy(w);
+    return status;
+}
+
+static void split_write(void **state)
+{
+    (void)state;
+    const char *first = temp_path(&tmp, "w-00001-of-00003.gguf");
+    const char *last = temp_path(&tmp, "w-00003-of-00003.gguf");
+    assert_int_equal(write_split(true), CLV_ERR_IO);
+    assert_int_not_equal(access(last, F_OK), 0);
+    assert_int_equal(rmdir(first), 0);
+    assert_int_equal(write_split(false), CLV_OK);
+    llm_gguf *g;
+    assert_int_equal(llm_gguf_open(last, &g), CLV_OK);
+    assert_int_equal(llm_gguf_tensor_count(g), 3);
+    assert_u32(g, "key", 5);
+    assert_memory_equal(llm_gguf_find(g, "c")->data, &(float){2}, 4);
+    llm_gguf_close(g);
 }
 
 static void shared_files(void **state)
@@ -644,7 +687,7 @@ int main(void)
         cmocka_unit_test(unsupported_type), cmocka_unit_test(alignment_in_file),
         cmocka_unit_test(overlaps),         cmocka_unit_test(split_model),
         cmocka_unit_test(write_and_read),   cmocka_unit_test(unfinished_write),
-        cmocka_unit_test(shared_files),
+        cmocka_unit_test(split_write),      cmocka_unit_test(shared_files),
     };
     return cmocka_run_group_tests_name("gguf", tests, make_temp, remove_temp);
 }

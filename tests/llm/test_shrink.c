@@ -65,6 +65,32 @@ static void model(void **state)
     check_model(1 << 20);
 }
 
+/* The same of a copy, which goes on. */
+static void copied(void **state)
+{
+    static const int32_t ids[] = {1, 2, 3};
+    const float *logits;
+    clv_model *model;
+    float before;
+    (void)state;
+    const char *path = copy_model();
+    assert_ok(clv_model_load(rig_context(), path,
+                             &(clv_model_params){.copy = true}, &model));
+    clv_session *session = rig_session(model, 64, 16, CLV_DTYPE_F32);
+    assert_ok(clv_session_eval(session, ids, 3, CLV_LOGITS_LAST, &logits));
+    before = logits[0];
+    assert_int_equal(truncate(path, 0), 0);
+    assert_ok(clv_session_truncate(session, 0));
+    assert_ok(clv_session_eval(session, ids, 3, CLV_LOGITS_LAST, &logits));
+    assert_true(logits[0] == before);
+    clv_model *synth;
+    assert_fails(clv_model_load(rig_context(), "synth:llama-1b:q4_0:zero",
+                                &(clv_model_params){.lock = true}, &synth),
+                 CLV_ERR_UNSUPPORTED, "made-up");
+    clv_session_destroy(session);
+    clv_model_destroy(model);
+}
+
 static volatile sig_atomic_t n_faults;
 
 static void on_fault(int number, siginfo_t *info, void *context)
@@ -154,6 +180,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(left_clean, make_temp, remove_temp),
         cmocka_unit_test_setup_teardown(passed_on, make_temp, remove_temp),
         cmocka_unit_test_setup_teardown(model, make_temp, remove_temp),
+        cmocka_unit_test_setup_teardown(copied, make_temp, remove_temp),
         cmocka_unit_test_setup_teardown(own_handler, make_temp, remove_temp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -297,6 +297,11 @@ static void other_paths(void **state)
     refused(other.dir, CLV_ERR_FORMAT, "a.gguf: the file is empty");
     temp_write_text(&other, "b.gguf", "");
     refused(other.dir, CLV_ERR_INVALID, "holds 2 GGUF files");
+    unlink(temp_path(&other, "a.gguf"));
+    rename(temp_path(&other, "b.gguf"),
+           temp_path(&other, "b-00001-of-00002.gguf"));
+    temp_write_text(&other, "b-00002-of-00002.gguf", "");
+    refused(other.dir, CLV_ERR_FORMAT, "b-00001-of-00002.gguf: the file is");
     temp_finish(&other);
     llm_source *s = NULL;
     assert_int_not_equal(llm_source_open("synth:nothing", NULL, NULL, &s),

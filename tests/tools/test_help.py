@@ -74,7 +74,7 @@ class Mistakes(cli.Case):
                 (["--n-gpu-layers=99"], ["--n-gpu-layers", "--devices"]),
                 (["--rope-freq-base", "1e6"], "config.json"),
                 (["--lora", "a.gguf"], "merge"),
-                (["-ot", "exps=CPU"], "plan"), (["--mlock"], "--mlock"),
+                (["-ot", "exps=CPU"], "plan"),
                 (["--samplers", "top_k;x"], None)):
             if says:
                 result = self.usage("run", "-p", "x", *args, says=says)

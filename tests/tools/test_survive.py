@@ -2,6 +2,8 @@
 from going on."""
 
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -144,31 +146,51 @@ class Shrinking(cli.Case):
     """Files that another process cuts short while they are in use."""
 
     def cut(self, size, *words):
-        """Cuts the file of a run that has started to write its text."""
+        """Cuts the file of a run that has started to write its text: its exit
+        code, its text and its messages, and how much of it was locked."""
         path = os.path.join(self.dir, "model.gguf")
         shutil.copyfile(MODEL, path)
-        env = dict(os.environ, CLEAVE_CORE_CACHE_DIR=self.dir)
         run = subprocess.Popen(
-            [cli.TOOL, "run", "-m", path, "-p", "def f(x):", "-n", "100000",
-             "-c", "512", "--temp", "0", "--ignore-eos", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+            [cli.TOOL, *PROMPT, "-m", path, "-n", "450", "-c", "512",
+             "--ignore-eos", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            env=self.environment())
         self.addCleanup(run.kill)
-        self.assertTrue(run.stdout.read(1))
+        first = run.stdout.read(1)
+        self.assertTrue(first)
+        with open("/proc/%d/status" % run.pid) as status:
+            locked = int(re.search(r"VmLck:\s+(\d+)", status.read()).group(1))
         os.truncate(path, size)
-        _, err = run.communicate(timeout=120)
-        lines = err.decode("utf-8").splitlines()
-        self.assertEqual(run.returncode, 1, lines)
+        out, err = run.communicate(timeout=120)
+        return (run.returncode, (first + out).decode("utf-8"),
+                err.decode("utf-8"), locked << 10)
+
+    def check(self, size):
+        code, _, err, locked = self.cut(size)
+        lines = err.splitlines()
+        self.assertEqual(code, 1, lines)
+        self.assertEqual(locked, 0)
         errors = [line for line in lines if "cleave run:" in line]
         self.assertEqual(len(errors), 1, lines)
         self.assertIn("shrank from %d to %d bytes" %
                       (os.path.getsize(MODEL), size), errors[0])
-        self.assertIn(path, errors[0])
+        self.assertIn(self.path("model.gguf"), errors[0])
 
     def test_empty(self):
-        self.cut(0)
+        self.check(0)
 
     def test_in_the_middle(self):
-        self.cut(os.path.getsize(MODEL) // 2)
+        self.check(os.path.getsize(MODEL) // 2)
+
+    def test_a_copy_is_whole(self):
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        lock = os.geteuid() == 0 or limit < 0 or limit > 2 << 24
+        code, text, err, locked = self.cut(0, "--no-mmap",
+                                           *["--mlock"] * lock)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(text, self.good(
+            *PROMPT, "-m", MODEL, "-n", 450, "-c", 512, "--ignore-eos").text)
+        self.assertGreaterEqual(locked, lock * os.path.getsize(MODEL))
 
 
 if __name__ == "__main__":
