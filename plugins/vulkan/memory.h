@@ -1,4 +1,4 @@
-/* Buffers: pieces of blocks of 64 MiB, or memory of their own where they are
+/* Buffers: pieces of blocks of up to 16 MiB, or memory of their own where they are
  * large or imported. */
 #pragma once
 
