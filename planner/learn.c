@@ -7,6 +7,7 @@
 #include "../core/config/config.h"
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
+#include "limits.h"
 #include "planner.h"
 #include "profile/history.h"
 
@@ -362,7 +363,7 @@ static bool may_move(const clv_plan *plan)
         for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
             if (plan->loads[i].device == d)
                 sum += plan->loads[i].bytes;
-        if (sum > core_device_room(plan->devices[d].dev))
+        if (sum > planner_room(plan->devices[d].dev))
             return false;
     }
     return true;

@@ -18,10 +18,9 @@ bool core_device_staging_type(const clv_device *dev, uint32_t *type);
 bool core_device_reaches_host(const clv_device *dev, uint64_t size);
 /* Fails, naming the remedy, where it has neither of the two. */
 clv_status core_device_can_exchange(const clv_device *dev);
-/* Bytes of its own memory that plans may use: that were free when it was opened
- * and that the context does not use, less a reserve; UINT64_MAX: it has none of
- * its own, or nobody knows. */
-uint64_t core_device_room(const clv_device *dev);
+/* Bytes of its own memory that were free when it was opened and are not in use;
+ * UINT64_MAX: it has none of its own, or nobody knows. */
+uint64_t core_device_room(clv_device *dev);
 /* Whether so many bytes more fit there; else an error with the figures. */
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what);
