@@ -22,9 +22,12 @@
 
 static void add_overheads(core_text *text, const planner_overheads *o)
 {
-    core_text_add(text, ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g]",
+    core_text_add(text,
+                  ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,"
+                  "%.9g]",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
-                  o->wait_block, o->copy, o->copy_byte);
+                  o->wait_block, o->copy, o->copy_byte, o->copy_out,
+                  o->copy_byte_out);
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
@@ -309,12 +312,13 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
 
 static clv_status read_overheads(planner_profile_device *dev, const cJSON *list)
 {
-    double x[7];
+    double x[9];
     if (!list)
         return CLV_OK;
-    if (!read_numbers(list, x, 7, MAX_NUMBER))
+    if (!read_numbers(list, x, 9, MAX_NUMBER))
         return damaged("overheads");
-    const planner_overheads o = {x[0], x[1], x[2], x[3], x[4], x[5], x[6]};
+    const planner_overheads o = {x[0], x[1], x[2], x[3], x[4],
+                                 x[5], x[6], x[7], x[8]};
     return planner_profile_set_overheads(dev, &o);
 }
 

@@ -39,6 +39,9 @@ static void md_overheads(core_text *text, const planner_overheads *o)
     if (o->copy_byte > 0)
         core_text_add(text, ", copies %.1f us and %.1f GB/s", o->copy / 1e3,
                       1 / o->copy_byte);
+    if (o->copy_byte_out > 0)
+        core_text_add(text, " in, %.1f us and %.1f GB/s out", o->copy_out / 1e3,
+                      1 / o->copy_byte_out);
     core_text_add(text, "\n\n");
 }
 
@@ -100,9 +103,11 @@ static void json_overheads(core_text *text, const planner_overheads *o)
                   ",\"overheads\":{\"submit_ns\":%.9g,"
                   "\"submit_idle_ns\":%.9g,\"dispatch_ns\":%.9g,"
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
-                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g}",
+                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,"
+                  "\"copy_out_ns\":%.9g,\"copy_byte_out_ns\":%.9g}",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
-                  o->wait_block, o->copy, o->copy_byte);
+                  o->wait_block, o->copy, o->copy_byte, o->copy_out,
+                  o->copy_byte_out);
 }
 
 static void json_kind(core_text *text, const planner_profile_kind *k)
