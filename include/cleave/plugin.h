@@ -513,10 +513,10 @@ typedef struct clv_op_caps {
                                      if both have the same dtype, dimensions and
                                      strides */
     uint32_t pointer_align, stride_align; /* bytes; 0: element size */
-    uint64_t scratch_size; /* bytes of the device's memory, about, that a
-                              program takes for it beside what is bound, and
-                              that programs of the device share */
-    uint32_t accumulate;   /* clv_dtype of sums */
+    /* Bytes of the device's memory, about, that a program takes for it beside
+     * what is bound, and that programs of the device share. */
+    uint64_t scratch_size;
+    uint32_t accumulate; /* clv_dtype of sums */
     uint32_t reserved;
 } clv_op_caps;
 
