@@ -2,6 +2,7 @@
 
 #include "../core/config/config.h"
 #include "limits.h"
+#include "prepare.h"
 
 #include <math.h>
 
@@ -60,7 +61,7 @@ double planner_energy_weight(const clv_plan *plan)
 
 double planner_effort(const clv_plan *plan, double weight)
 {
-    const double ns = core_plan_expected_ns(plan);
+    const double ns = core_plan_expected_ns(plan) + planner_prepare_share(plan);
     return weight > 0
                ? pow(ns, 1 - weight) * pow(plan->forecast->energy_nj, weight)
                : ns;

@@ -8,7 +8,9 @@
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
 #include "limits.h"
+#include "overheads.h"
 #include "planner.h"
+#include "prepare.h"
 #include "profile/history.h"
 
 #include <inttypes.h>
@@ -369,6 +371,22 @@ static bool may_move(const clv_plan *plan)
     return true;
 }
 
+/* *changed: as learn_costs(), of the run, if that is more. */
+static clv_status learn_overheads(const clv_exec *exec,
+                                  planner_profile *profile, double scale,
+                                  double *changed)
+{
+    const int64_t *symbols = exec->latest.symbols;
+    double before, after;
+    bool any;
+    if (!forecast_ns(exec->plan, profile, symbols, &before))
+        return CLV_OK;
+    CLV_TRY(planner_overheads_learn(exec, profile, scale, &any));
+    if (any && forecast_ns(exec->plan, profile, symbols, &after))
+        *changed = fmax(*changed, fabs(after / before - 1));
+    return CLV_OK;
+}
+
 static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
                                  const planner_past *run, clv_learned *out)
 {
@@ -379,8 +397,9 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     if (!(plain > 0))
         plain = exec->latest.ns;
     keep_best(plan, history, run);
-    CLV_TRY(
-        learn_costs(exec, profile, fmin(plain / exec->latest.ns, 1), &changed));
+    const double scale = fmin(plain / exec->latest.ns, 1);
+    CLV_TRY(learn_costs(exec, profile, scale, &changed));
+    CLV_TRY(learn_overheads(exec, profile, scale, &changed));
     if (plan->n_devices > 1 && changed > CHANGED && may_move(plan) &&
         planner_history_plans(history, plan->problem) < MOST_PLANS)
         *out = CLV_LEARNED_COSTS;
@@ -442,6 +461,8 @@ clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
         return CLV_OK;
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
+    if (exec->run == 1)
+        CLV_TRY(planner_prepare_learn(exec, profile));
     const planner_past run = describe(plan, latest->symbols);
     if (latest->part_ns)
         return learn_observed(exec, profile, &run, out);

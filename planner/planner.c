@@ -13,7 +13,9 @@
 #include "limits.h"
 #include "lower/lower.h"
 #include "memory/memory.h"
+#include "prepare.h"
 #include "profile/profile.h"
+#include "profile/accepts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,10 +188,10 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
     for (uint32_t i = 0; i < n; i++) {
         uint32_t d = plan->parts[i].device;
         const clv_device *dev = plan->devices[d].dev;
-        char reason[CORE_REASON_SIZE], text[64];
+        char reason[PLANNER_REASON_SIZE], text[64];
         caps[i] = all[(size_t)d * n + i];
-        if (core_plan_accepts(plan->graph, &plan->graph->nodes[i], dev,
-                              &caps[i], reason))
+        if (planner_accepts(plan->graph, &plan->graph->nodes[i], dev, &caps[i],
+                            reason))
             continue;
         core_plan_node_text(plan, i, text, sizeof text);
         return clv_error(CLV_ERR_UNSUPPORTED,
@@ -287,8 +289,10 @@ static clv_status predict(clv_plan *plan)
     clv_status status = planner_predict(plan, NULL, &plan->forecast);
     planner_identify(plan);
     plan->noise = planner_run_noise(plan, profile);
-    if (!status)
+    if (!status) {
         plan->run_ratio = planner_run_ratio(plan, profile, NULL);
+        CLV_TRY(planner_prepare_predict(plan, profile, &plan->prepare_ns));
+    }
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         core_plan_device *d = &plan->devices[i];
         core_profile_top(profile, d->dev, &d->top_bytes, &d->top_flops);

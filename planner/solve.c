@@ -7,6 +7,7 @@
 #include "hardware.h"
 #include "learn.h"
 #include "planner.h"
+#include "prepare.h"
 #include "refine.h"
 #include "../core/base/error.h"
 
@@ -23,6 +24,10 @@
 /* A plan without cuts is made if the search predicts that it takes at most so
  * much longer. */
 #define RIVAL 1.25
+
+/* Preparation that takes less of a run does not change what is searched for. */
+#define PREPARATION 0.01
+#define PREPARED 4 /* searches where it does */
 
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
@@ -272,7 +277,7 @@ static clv_status consider_device(solver *v, uint32_t device)
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
     if (v->best && planner_is_legal_plan(v->best) &&
         !(planner_energy_weight(v->best) > 0) &&
-        ns > RIVAL * fmax(v->s.makespan_ns, core_plan_expected_ns(v->best)))
+        ns > RIVAL * fmax(v->s.makespan_ns, planner_effort(v->best, 0)))
         return CLV_OK;
     return consider_rival(v);
 }
@@ -289,6 +294,25 @@ static clv_status consider_energy(solver *v)
                              v->best->forecast->energy_nj;
     CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
     return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+}
+
+/* Where compiling counts, plans of fewer programs may be better. What programs
+ * take is spread as it is in the best plan so far, so a better one is asked
+ * again. */
+static clv_status consider_preparation(solver *v)
+{
+    double before = INFINITY;
+    for (uint32_t i = 0; i < PREPARED; i++) {
+        if (!v->best || planner_effort(v->best, 0) >= before ||
+            planner_prepare_share(v->best) <=
+                PREPARATION * core_plan_expected_ns(v->best))
+            return CLV_OK;
+        before = planner_effort(v->best, 0);
+        planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
+        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+    }
+    return CLV_OK;
 }
 
 /* The first nodes whole on one device, as many as its memory holds, and the
@@ -341,6 +365,7 @@ static clv_status find_best(solver *v)
         if ((status = consider_device(v, d)) == CLV_ERR_NO_MEMORY)
             return status;
     CLV_TRY(consider_fronts(v));
+    CLV_TRY(consider_preparation(v));
     return v->best ? CLV_OK : status;
 }
 

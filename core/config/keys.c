@@ -32,6 +32,10 @@ static const clv_option core_keys[] = {
              "what plans are to be low in: 0 time, 1 energy, 0.5 the product "
              "of both",
              .max = 1),
+    KEY_WITH("expected_runs", CLV_OPTION_INT, "10000",
+             "runs of a plan over which compiling its programs is spread when "
+             "plans are compared; 0: compiling does not count",
+             .max = 1000000000),
     KEY_WITH("profile", CLV_OPTION_ENUM, "auto",
              "measure devices when a plan needs it; off: only when asked",
              .choices = "auto|off"),

@@ -30,6 +30,10 @@ typedef struct core_program {
     clv_symbol_range *symbols;
     uint32_t n_tensors, n_symbols;
     uint32_t n_bound; /* tensors that a run must bind */
+    /* By core_program_get(): what making it took, by the device's clock, and
+     * whether the cache had it, or has it now. */
+    double ready_ns;
+    bool was_cached, is_cached;
 } core_program;
 
 clv_status core_program_compile(clv_device *dev, const core_compile *compile,

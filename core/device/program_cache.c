@@ -94,12 +94,12 @@ static clv_status append(void *ctx, const void *data, uint64_t size)
 }
 
 /* A failure only makes the next start slower. */
-static void store(core_program *prog, const entry *e)
+static bool store(core_program *prog, const entry *e)
 {
     clv_context *ctx = prog->dev->ctx;
     bytes b = {.limit = e->limit};
     if (atomic_load(&ctx->program_cache_failed))
-        return;
+        return false;
     clv_status status = core_program_serialize(prog, append, &b);
     if (!status)
         status = core_cache_put(e->dir, e->key, b.data, b.size);
@@ -111,6 +111,7 @@ static void store(core_program *prog, const entry *e)
                 "compiles them again: %s",
                 prog->dev->id, clv_last_error());
     free(b.data);
+    return !status;
 }
 
 clv_status core_program_get(clv_device *dev, const core_compile *compile,
@@ -124,8 +125,12 @@ clv_status core_program_get(clv_device *dev, const core_compile *compile,
     const clv_status status =
         loaded ? CLV_OK : core_program_compile(dev, compile, &prog);
     const double ns = now_ns(dev) - begin;
-    if (!status && !loaded && e.key && ns >= WORTH_NS)
-        store(prog, &e);
+    if (!status) {
+        prog->ready_ns = ns;
+        prog->was_cached = loaded;
+        prog->is_cached =
+            loaded || (e.key && ns >= WORTH_NS && store(prog, &e));
+    }
     entry_finish(&e);
     if (status)
         return status;

@@ -120,6 +120,15 @@ clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
     return CLV_OK;
 }
 
+static void forget_latest(core_exec_run *run)
+{
+    free(run->part_ns);
+    free(run->steps);
+    free(run->waits);
+    free(run->copies);
+    *run = (core_exec_run){.symbols = run->symbols};
+}
+
 void clv_exec_destroy(clv_exec *exec)
 {
     if (!exec)
@@ -145,7 +154,7 @@ void clv_exec_destroy(clv_exec *exec)
     free(exec->steps);
     free(exec->tensors);
     free(exec->flushes);
-    free(exec->latest.part_ns);
+    forget_latest(&exec->latest);
     free(exec->latest.symbols);
     core_exec_sync_finish(&exec->sync);
     free(exec);
@@ -241,12 +250,34 @@ static clv_status check_run(const clv_exec *exec, const int64_t *symbols,
     return CLV_OK;
 }
 
+/* By the clock of those who work: of the devices, if it is virtual. */
+static double moment(const clv_exec *exec)
+{
+    double latest = 0;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
+        clv_device *dev = exec->devices[d].dev;
+        core_moment now;
+        if (!exec->devices[d].timeline)
+            continue;
+        if (dev->info.clock != CLV_CLOCK_VIRTUAL)
+            return (double)clv_now_ns();
+        if (!core_device_now(dev, &now))
+            latest = now.ns > latest ? now.ns : latest;
+    }
+    return latest;
+}
+
 static clv_status host_wait(clv_exec *exec, uint32_t device, uint64_t value,
                             uint32_t point)
 {
     bool traced = clv_trace_enabled(exec->plan->ctx);
     uint64_t begin = traced ? clv_now_ns() : 0;
+    core_span *span = exec->latest.part_ns ? &exec->latest.waits[point] : NULL;
+    if (span)
+        span->begin_ns = moment(exec);
     clv_status status = core_exec_await(exec, device, value, point);
+    if (span)
+        span->end_ns = moment(exec);
     if (traced)
         core_trace_add(exec->plan->ctx, CLV_CLOCK_REAL, core_trace_host_track(),
                        "wait", begin, clv_now_ns());
@@ -370,7 +401,13 @@ static clv_status submit_step(clv_exec *exec, uint32_t index,
     step->signal.value = d->base + exec->plan->steps[index].signal;
     step->submit.correlation =
         core_exec_is_recorded(exec) ? core_exec_correlation(exec, index) : 0;
+    core_exec_moments *moments =
+        exec->latest.part_ns ? &exec->latest.steps[index] : NULL;
+    if (moments)
+        moments->submit = moment(exec);
     clv_status status = submit_when_room(exec, index);
+    if (moments)
+        moments->submitted = moment(exec);
     if (status)
         return exec->lost ? status : refused(exec, index, status);
     d->promised = step->signal.value;
@@ -403,37 +440,24 @@ static clv_status flush_memory(const clv_exec *exec, bool before)
     return CLV_OK;
 }
 
-/* By the clock of those who work: of the devices, if it is virtual. */
-static double moment(const clv_exec *exec)
-{
-    double latest = 0;
-    for (uint32_t d = 0; d < exec->plan->n_devices; d++) {
-        clv_device *dev = exec->devices[d].dev;
-        core_moment now;
-        if (!exec->devices[d].timeline)
-            continue;
-        if (dev->info.clock != CLV_CLOCK_VIRTUAL)
-            return (double)clv_now_ns();
-        if (!core_device_now(dev, &now))
-            latest = now.ns > latest ? now.ns : latest;
-    }
-    return latest;
-}
-
 /* Without memory the run is not observed. */
 static void begin_latest(clv_exec *exec, const int64_t *symbols)
 {
     core_exec_run *run = &exec->latest;
     const uint32_t n = exec->plan->graph->n_symbols;
-    run->ns = 0;
-    free(run->part_ns);
-    run->part_ns = NULL;
+    forget_latest(run);
     if (!run->symbols)
         run->symbols = calloc(n + 1u, sizeof *run->symbols);
     if (run->symbols && n)
         memcpy(run->symbols, symbols, n * sizeof *symbols);
-    if (run->symbols && exec->observe)
-        run->part_ns = calloc(exec->plan->n_parts + 1u, sizeof *run->part_ns);
+    if (run->symbols && exec->observe) {
+        const clv_plan *plan = exec->plan;
+        run->steps = calloc(plan->n_steps, sizeof *run->steps);
+        run->waits =
+            calloc((size_t)plan->n_waits + plan->n_devices, sizeof *run->waits);
+        if (run->steps && run->waits)
+            run->part_ns = calloc(plan->n_parts + 1u, sizeof *run->part_ns);
+    }
     exec->observe = false;
 }
 

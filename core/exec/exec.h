@@ -76,11 +76,30 @@ typedef struct core_exec_sync {
     uint32_t n_paces;
 } core_exec_sync;
 
+/* When a step was where, ns by the clock of those who work; 0: not known. */
+typedef struct core_exec_moments {
+    double submit, submitted; /* the host's call */
+    double node, end;         /* on the device: its first node, and all of it */
+} core_exec_moments;
+
+typedef struct core_exec_copied {
+    uint32_t device;
+    bool out; /* of memory of the device's own */
+    uint64_t bytes;
+    double ns;
+} core_exec_copied;
+
 /* What the latest run took, for those who compare it with the forecast. */
 typedef struct core_exec_run {
     double ns;       /* until the host went on; 0: no run, or it failed */
     double *part_ns; /* [plan->n_parts] by the devices' records: of a part whose
                         work another part's kernel did, 0. NULL: not observed */
+    /* Where it was observed: */
+    core_exec_moments *steps; /* [plan->n_steps] */
+    core_span *waits; /* [plan->n_waits + plan->n_devices] of the host, as
+                         core_exec_sync.points */
+    core_exec_copied *copies; /* but for first commands of submits */
+    uint32_t n_copies, copies_capacity;
     int64_t *symbols; /* [graph->n_symbols] */
 } core_exec_run;
 

@@ -28,22 +28,6 @@ typedef struct extract {
     uint32_t n_tensors, n_nodes;
 } extract;
 
-/* Values that pass between programs are inputs and outputs of theirs. */
-static uint32_t usage_in_step(const extract *e, clv_value value)
-{
-    const clv_graph *graph = e->plan->graph;
-    const core_place *base = core_plan_base(e->plan, value);
-    uint32_t usage = graph->tensors[value].usage;
-    if (usage != CLV_USAGE_TRANSIENT && usage != CLV_USAGE_OUTPUT)
-        return usage;
-    if (e->plan->places[value].writer != e->step)
-        return CLV_USAGE_INPUT;
-    return base->copied || base->first_step != e->step ||
-                   base->last_step != e->step
-               ? CLV_USAGE_OUTPUT
-               : usage;
-}
-
 static uint32_t take_tensor(extract *e, clv_value value)
 {
     if (value == CLV_NO_TENSOR)
@@ -52,7 +36,7 @@ static uint32_t take_tensor(extract *e, clv_value value)
         uint32_t at = e->n_tensors++;
         e->index[value] = 1 + at;
         e->tensors[at] = e->plan->graph->tensors[value];
-        e->tensors[at].usage = usage_in_step(e, value);
+        e->tensors[at].usage = core_plan_usage(e->plan, e->step, value);
         e->values[at] = value;
         if (e->tensors[at].quant_scales)
             e->tensors[at].quant_scales =

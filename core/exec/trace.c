@@ -4,9 +4,12 @@
  * run it was.
  */
 #include "trace.h"
+#include "../device/memory.h"
+#include "../base/grow.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +34,8 @@ typedef struct group {
 typedef struct collection {
     const clv_exec *exec;
     clv_device *dev;
+    core_exec_run *latest; /* the exec's */
+    clv_calibration calibration;
     bool traced;     /* the context's trace and sums want records */
     double *part_ns; /* [plan->n_parts], or NULL */
     progress *steps; /* [plan->n_steps] */
@@ -140,12 +145,41 @@ static void add_node(collection *c, uint32_t step, const clv_trace_record *r,
         g->kernels[g->n++] = one_run(c, r->name, ns);
 }
 
+static bool leaves(const collection *c, const core_command *copy)
+{
+    uint32_t own;
+    return core_device_has_local(c->dev, &own) && copy->dst->mem_type != own;
+}
+
+/* Without memory a copy is not noted. */
+static void note_moments(collection *c, uint32_t step,
+                         const clv_trace_record *r, double ns)
+{
+    const core_exec_step *s = &c->exec->steps[step];
+    core_exec_run *run = c->latest;
+    core_exec_moments *m = &run->steps[step];
+    const double begin = (double)tick_ns(c->dev, &c->calibration, r->begin);
+    if (r->node != CLV_NO_TENSOR && (!(m->node > 0) || begin < m->node))
+        m->node = begin;
+    m->end = fmax(m->end, begin + ns);
+    if (r->command && r->command < s->submit.n_commands &&
+        s->commands[r->command].kind == CLV_COMMAND_COPY &&
+        core_grow(&run->copies, &run->copies_capacity, run->n_copies + 1ull,
+                  sizeof *run->copies))
+        run->copies[run->n_copies++] =
+            (core_exec_copied){c->exec->plan->steps[step].device,
+                               leaves(c, &s->commands[r->command]),
+                               s->commands[r->command].size, ns};
+}
+
 static void add_record(collection *c, const clv_trace_record *r, double ns)
 {
     uint32_t step;
     if (!find_step(c->exec, r->correlation, &step))
         return;
     const core_exec_step *s = &c->exec->steps[step];
+    if (c->part_ns)
+        note_moments(c, step, r, ns);
     if (r->node != CLV_NO_TENSOR) {
         add_node(c, step, r, ns);
     } else if (s->program && r->command == s->n_before) {
@@ -194,11 +228,12 @@ static void collect(collection *c)
 {
     clv_context *ctx = c->exec->plan->ctx;
     clv_device *dev = c->dev;
-    clv_calibration calibration =
-        CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
+    const clv_calibration *calibration = &c->calibration;
     clv_trace_record records[BATCH];
     uint32_t n;
-    if (core_device_calibrate(dev, &calibration))
+    c->calibration =
+        (clv_calibration)CLV_INIT(clv_calibration, CLV_STRUCT_CALIBRATION);
+    if (core_device_calibrate(dev, &c->calibration))
         return;
     do {
         n = BATCH;
@@ -208,9 +243,10 @@ static void collect(collection *c)
             const clv_trace_record *r = &records[i];
             if (c->traced)
                 core_trace_add(ctx, dev->info.clock, dev->id, r->name,
-                               tick_ns(dev, &calibration, r->begin),
-                               tick_ns(dev, &calibration, r->end));
-            add_record(c, r, (double)(r->end - r->begin) * calibration.tick_ns);
+                               tick_ns(dev, calibration, r->begin),
+                               tick_ns(dev, calibration, r->end));
+            add_record(c, r,
+                       (double)(r->end - r->begin) * calibration->tick_ns);
         }
     } while (n == BATCH);
     end_group(c);
@@ -226,7 +262,8 @@ void core_exec_collect_records(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        collection c = {.exec = exec, .dev = exec->devices[d].dev};
+        collection c = {
+            .exec = exec, .dev = exec->devices[d].dev, .latest = &exec->latest};
         if (!exec->devices[d].timeline)
             continue;
         c.traced = clv_trace_enabled(plan->ctx);

@@ -31,9 +31,12 @@ static void json_predicted(core_text *text, const clv_plan *plan)
 {
     if (!plan->forecast)
         return;
-    core_text_add(text, "\"predicted\":{\"ns\":%lld,\"energy_nj\":%lld",
+    core_text_add(text,
+                  "\"predicted\":{\"ns\":%lld,\"energy_nj\":%lld,"
+                  "\"prepare_ns\":%lld",
                   llround(plan->forecast->makespan_ns),
-                  llround(plan->forecast->energy_nj));
+                  llround(plan->forecast->energy_nj),
+                  llround(plan->prepare_ns));
     if (plan->run_ratio > 0)
         core_text_add(text, ",\"measured_ns\":%lld",
                       llround(core_plan_expected_ns(plan)));

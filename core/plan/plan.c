@@ -138,12 +138,17 @@ uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node)
     return plan->cut.graph ? plan->cut.sources[node] : node;
 }
 
-/* What passes through a staging buffer is moved by the host. */
-bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
+uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value)
 {
-    const core_plan_device *d = &plan->devices[device];
-    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
-           plan->devices[on].staged;
+    const core_place *base = core_plan_base(plan, value);
+    const uint32_t usage = plan->graph->tensors[value].usage;
+    if (usage != CLV_USAGE_TRANSIENT && usage != CLV_USAGE_OUTPUT)
+        return usage;
+    if (plan->places[value].writer != step)
+        return CLV_USAGE_INPUT;
+    return base->copied || base->first_step != step || base->last_step != step
+               ? CLV_USAGE_OUTPUT
+               : usage;
 }
 
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)

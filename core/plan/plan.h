@@ -202,6 +202,7 @@ struct clv_plan {
     uint64_t identity; /* hash of the problem and the pieces */
     double run_ratio;  /* what earlier runs took, as a part of what is
                           forecast for them; 0: it has not run */
+    double prepare_ns; /* that compiling its programs takes, as predicted */
     double noise;      /* standard deviation of a run, as a part of it, on
                           simulated devices whose times are random; else 0 */
 };
@@ -238,6 +239,10 @@ static inline const core_place *core_plan_base(const clv_plan *plan,
     return &plan->places[plan->graph->values[value].base];
 }
 
+/* Of a value in the program of a step that uses it: what passes between
+ * programs are inputs and outputs of theirs. */
+uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value);
+
 /* Whether a copying part leaves its device's memory. */
 static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 {
@@ -247,15 +252,6 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
-
-/* Whether the host waits where a device needs something of another one. */
-bool core_plan_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);
-
-/* Whether dev takes the node as it is; else why not. */
-#define CORE_REASON_SIZE 160
-bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
-                       const clv_device *dev, const clv_op_caps *caps,
-                       char reason[CORE_REASON_SIZE]);
 
 /* Whether the devices that compute on the host's cores leave it one to poll on.
  */

@@ -1,4 +1,5 @@
 #include "maker.h"
+#include "../profile/accepts.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
@@ -82,11 +83,11 @@ static clv_status add_whole(planner_maker *m, uint32_t class)
     uint32_t node = m->classes.classes[class].first, takers = 0, last = 0;
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < m->n_devices && !status; d++) {
-        char reason[CORE_REASON_SIZE];
+        char reason[PLANNER_REASON_SIZE];
         if (!m->usable[d] ||
-            !core_plan_accepts(m->graph, &m->graph->nodes[node],
-                               planner_maker_device(m, d),
-                               planner_maker_caps(m, class, d), reason))
+            !planner_accepts(m->graph, &m->graph->nodes[node],
+                             planner_maker_device(m, d),
+                             planner_maker_caps(m, class, d), reason))
             continue;
         m->takes[class * m->n_devices + d] = true;
         takers++;

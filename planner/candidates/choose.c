@@ -1,5 +1,6 @@
 /* Which candidates become options: the promising ones that the devices take. */
 #include "maker.h"
+#include "../profile/accepts.h"
 #include "../../core/base/error.h"
 #include "../../core/device/caps.h"
 
@@ -66,7 +67,7 @@ static void collect(const planner_maker *m, uint32_t device, inquiry *q)
 static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
 {
     core_cut cut;
-    char reason[CORE_REASON_SIZE];
+    char reason[PLANNER_REASON_SIZE];
     collect(m, device, q);
     if (!q->n)
         return CLV_OK;
@@ -92,8 +93,8 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
                      m->graph->nodes[q->pieces[cut.pieces[i]].node].op;
         if (joins && owner->cuts[0].device != device)
             continue;
-        if (!core_plan_accepts(cut.graph, &cut.graph->nodes[i], dev, &caps[i],
-                               reason))
+        if (!planner_accepts(cut.graph, &cut.graph->nodes[i], dev, &caps[i],
+                             reason))
             owner->n = 0;
     }
     free(caps);

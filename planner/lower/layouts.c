@@ -7,6 +7,7 @@
 #include "../../core/device/caps.h"
 #include "../../core/base/error.h"
 #include "lower.h"
+#include "../profile/accepts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,12 +96,12 @@ static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
 {
     const clv_node *node = &plan->graph->nodes[i];
     const clv_device *dev = plan->devices[plan->parts[i].device].dev;
-    char reason[CORE_REASON_SIZE];
+    char reason[PLANNER_REASON_SIZE];
     bool has = false;
     for (uint32_t j = 0; j < node->n_inputs; j++)
         has |= node->inputs[j] != CLV_NO_TENSOR &&
                plan->graph->tensors[node->inputs[j]].layout;
-    if (!has || core_plan_accepts(plan->graph, node, dev, caps, reason))
+    if (!has || planner_accepts(plan->graph, node, dev, caps, reason))
         return has;
     for (uint32_t j = 0; j < node->n_inputs; j++)
         if (node->inputs[j] != CLV_NO_TENSOR)

@@ -34,7 +34,7 @@ static clv_status waits_of_clocks(clv_plan *plan)
             plan->waits[plan->n_waits++] = (core_wait){
                 .device = d,
                 .value = value,
-                .by_host = core_plan_host_waits(plan, step->device, d)};
+                .by_host = planner_host_waits(plan, step->device, d)};
             step->n_waits++;
         }
     }

@@ -5,6 +5,7 @@
 #include "../../core/base/text.h"
 #include "../../core/base/error.h"
 #include "lower.h"
+#include "../profile/accepts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,11 +40,11 @@ static clv_status place_node(clv_plan *plan, const clv_op_caps *all, uint32_t i)
 {
     const clv_graph *graph = plan->source;
     core_text reasons = {0};
-    char reason[CORE_REASON_SIZE];
+    char reason[PLANNER_REASON_SIZE];
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const clv_device *dev = plan->devices[d].dev;
         const clv_op_caps *answer = &all[(size_t)d * graph->n_nodes + i];
-        if (core_plan_accepts(graph, &graph->nodes[i], dev, answer, reason)) {
+        if (planner_accepts(graph, &graph->nodes[i], dev, answer, reason)) {
             plan->pieces[i] = (core_piece){.node = i, .device = d};
             return d ? core_text_take(&reasons, &plan->choices[i].reason)
                      : CLV_OK;

@@ -85,6 +85,14 @@ static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
         clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
+/* What passes through a staging buffer is moved by the host. */
+bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
+{
+    const core_plan_device *d = &plan->devices[device];
+    return !(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
+           plan->devices[on].staged;
+}
+
 static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
 {
     if (!step->n_waits)
@@ -93,7 +101,7 @@ static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
     plan->waits[plan->n_waits++] = (core_wait){
         .device = on->device,
         .value = on->signal,
-        .by_host = core_plan_host_waits(plan, step->device, on->device)};
+        .by_host = planner_host_waits(plan, step->device, on->device)};
 }
 
 /* clocks[s * n_devices + d]: how far device d is once step s is done. Looking

@@ -243,11 +243,16 @@ static clv_status measure_works(turn *t)
     return status;
 }
 
+static bool has_overheads(const planner_profile_device *device)
+{
+    return device->overheads && !(device->overheads->learned & PLANNER_ASSUMED);
+}
+
 static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
     planner_profile *profile = t->coverage->profile;
-    if (t->device->overheads ||
+    if (has_overheads(t->device) ||
         planner_coverage_is_quick(t->coverage, t->device->dev))
         return CLV_OK;
     clv_status status = profile->source->overheads(t->coverage->meter,
@@ -323,6 +328,23 @@ bool planner_coverage_is_quick(const planner_coverage *s, const clv_device *dev)
     return !s->params->asked && dev->info.clock == CLV_CLOCK_REAL;
 }
 
+static clv_status note_programs(turn *t)
+{
+    const planner_profile_source *source = t->coverage->profile->source;
+    pthread_rwlock_t *lock = &t->coverage->profile->lock;
+    uint32_t n;
+    bool changed;
+    if (!source->programs)
+        return CLV_OK;
+    const planner_program_time *times =
+        source->programs(t->coverage->meter, &n);
+    pthread_rwlock_wrlock(lock);
+    clv_status status =
+        planner_programs_note(&t->device->programs, times, n, false, &changed);
+    pthread_rwlock_unlock(lock);
+    return status;
+}
+
 /* complete: whether all was measured that there was time for. */
 static clv_status measure_missing(turn *t, bool *complete)
 {
@@ -330,8 +352,12 @@ static clv_status measure_missing(turn *t, bool *complete)
     if (status)
         return status;
     const uint64_t start = clv_now_ns();
+    const planner_profile_source *source = t->coverage->profile->source;
     const double others =
         planner_others_of(t->coverage->profile, t->device->dev);
+    uint32_t n_before;
+    if (source->programs) /* of other devices */
+        source->programs(t->coverage->meter, &n_before);
     measured = end_turn(t, measure_overheads(t));
     const uint64_t between = clv_now_ns();
     if (!measured)
@@ -346,6 +372,8 @@ static clv_status measure_missing(turn *t, bool *complete)
     t->device->retaken = true;
     *complete = !measured && !t->each;
     status = take_over(t, *complete);
+    if (!status)
+        status = note_programs(t);
     planner_profile_save(t->coverage->profile, t->device);
     return status ? status : end_turn(t, measured);
 }
@@ -358,7 +386,7 @@ static clv_status measure_device(planner_coverage *s,
     turn t = {.coverage = s, .device = device};
     bool complete = true;
     clv_status status = find_missing(&t, list);
-    if (!status && (t.list.n || (!device->overheads &&
+    if (!status && (t.list.n || (!has_overheads(device) &&
                                  !planner_coverage_is_quick(s, device->dev))))
         status = measure_missing(&t, &complete);
     if (!status && complete && !planner_coverage_is_quick(s, device->dev))

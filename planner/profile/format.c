@@ -13,6 +13,7 @@
 #define N_KIND 8                           /* numbers of a kind, */
 #define N_SAMPLE 7                         /* of a sample, */
 #define N_NOISY 8                          /* of one whose time is random, */
+#define N_PROGRAM 8                        /* of a program, */
 #define N_MODEL (8 + PLANNER_FIT_FEATURES) /* and of a model */
 #define MAX_NUMBER 1e18
 #define MAX_COST 1e60 /* what models are made of */
@@ -24,10 +25,10 @@ static void add_overheads(core_text *text, const planner_overheads *o)
 {
     core_text_add(text,
                   ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,"
-                  "%.9g]",
+                  "%.9g],\n\"learned\":[%u]",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
                   o->wait_block, o->copy, o->copy_byte, o->copy_out,
-                  o->copy_byte_out);
+                  o->copy_byte_out, o->learned);
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
@@ -90,6 +91,20 @@ static void add_kind(core_text *text, const planner_profile_device *dev,
     core_text_add(text, "}");
 }
 
+/* A hash as two numbers that a double holds. */
+static void add_programs(core_text *text, const planner_programs *programs)
+{
+    for (uint32_t i = 0; i < programs->n; i++) {
+        const planner_program_record *r = &programs->items[i];
+        core_text_add(
+            text, "%s\n[%u,%u,%.9g,%.9g,%.9g,%.9g,%.9g,%d]",
+            i ? "," : ",\n\"programs\":[", (uint32_t)(r->program.hash >> 32),
+            (uint32_t)r->program.hash, r->program.nodes, r->program.elements,
+            r->program.weight_bytes, r->first_ns, r->again_ns, r->is_cached);
+    }
+    core_text_add(text, programs->n ? "]" : "");
+}
+
 clv_status planner_profile_format(const planner_profile_device *dev, char **out)
 {
     core_text text = {0};
@@ -100,6 +115,7 @@ clv_status planner_profile_format(const planner_profile_device *dev, char **out)
     if (dev->standard.ns > 0)
         core_text_add(&text, ",\n\"standard\":[%.9g,%.9g]", dev->standard.ns,
                       dev->standard.noise);
+    add_programs(&text, &dev->programs);
     core_text_add(&text, ",\n\"kinds\":[");
     for (uint32_t i = 0; i < dev->n_kinds; i++) {
         core_text_add(&text, i ? ",\n" : "\n");
@@ -310,15 +326,20 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
     return status;
 }
 
-static clv_status read_overheads(planner_profile_device *dev, const cJSON *list)
+static clv_status read_overheads(planner_profile_device *dev, const cJSON *list,
+                                 const cJSON *learned)
 {
-    double x[9];
+    double x[9], bits = 0;
     if (!list)
         return CLV_OK;
     if (!read_numbers(list, x, 9, MAX_NUMBER))
         return damaged("overheads");
+    if (learned && (!read_numbers(learned, &bits, 1,
+                                  PLANNER_LEARNED_ALL | PLANNER_ASSUMED) ||
+                    !is_whole(&bits, 1)))
+        return damaged("learned");
     const planner_overheads o = {x[0], x[1], x[2], x[3], x[4],
-                                 x[5], x[6], x[7], x[8]};
+                                 x[5], x[6], x[7], x[8], (uint32_t)bits};
     return planner_profile_set_overheads(dev, &o);
 }
 
@@ -331,6 +352,25 @@ static clv_status read_standard(planner_profile_device *dev, const cJSON *list)
         return damaged("standard");
     dev->standard = (planner_reference){.ns = x[0], .noise = x[1]};
     return CLV_OK;
+}
+
+static clv_status read_programs(planner_programs *programs, const cJSON *list)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach (item, list) {
+        double x[N_PROGRAM];
+        if (!read_numbers(item, x, N_PROGRAM, MAX_NUMBER) || !is_whole(x, 2) ||
+            x[0] > UINT32_MAX || x[1] > UINT32_MAX || x[2] < 1)
+            return damaged("programs");
+        const planner_program_record record = {
+            .program = {(uint64_t)x[0] << 32 | (uint64_t)x[1], x[2], x[3],
+                        x[4]},
+            .first_ns = x[5],
+            .again_ns = x[6],
+            .is_cached = x[7] != 0};
+        CLV_TRY(planner_programs_add(programs, &record));
+    }
+    return planner_programs_fit(programs);
 }
 
 /* The JSON of a profile of this key; NULL and a status. */
@@ -367,15 +407,20 @@ clv_status planner_profile_parse(planner_profile_device *dev, const char *text,
     status = read_kinds(&read, cJSON_GetObjectItemCaseSensitive(json, "kinds"));
     if (!status)
         status = read_overheads(
-            dev, cJSON_GetObjectItemCaseSensitive(json, "overheads"));
+            dev, cJSON_GetObjectItemCaseSensitive(json, "overheads"),
+            cJSON_GetObjectItemCaseSensitive(json, "learned"));
     if (!status)
         status = read_standard(
             &read, cJSON_GetObjectItemCaseSensitive(json, "standard"));
+    if (!status)
+        status = read_programs(
+            &read.programs, cJSON_GetObjectItemCaseSensitive(json, "programs"));
     cJSON_Delete(json);
     if (status) {
         planner_profile_forget(&read);
         return status;
     }
+    dev->programs = read.programs;
     dev->standard = read.standard;
     dev->samples = read.samples;
     dev->n_samples = read.n_samples;

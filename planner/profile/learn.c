@@ -39,6 +39,47 @@ clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
     return status;
 }
 
+clv_status planner_profile_learn_overheads(planner_profile *profile,
+                                           clv_device *dev,
+                                           const planner_overheads *overheads)
+{
+    const planner_profile_params params = {.cached = true};
+    planner_coverage s = {.profile = profile, .params = &params};
+    planner_profile_device *device = NULL;
+    pthread_mutex_lock(&profile->measuring);
+    clv_status status = planner_coverage_device(&s, dev, &device);
+    pthread_rwlock_wrlock(&profile->lock);
+    if (!status)
+        status = planner_profile_set_overheads(device, overheads);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!status)
+        planner_profile_save(profile, device);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}
+
+clv_status planner_profile_learn_programs(planner_profile *profile,
+                                          clv_device *dev,
+                                          const planner_program_time *times,
+                                          uint32_t n)
+{
+    const planner_profile_params params = {.cached = true};
+    planner_coverage s = {.profile = profile, .params = &params};
+    planner_profile_device *device = NULL;
+    bool changed = false;
+    pthread_mutex_lock(&profile->measuring);
+    clv_status status = planner_coverage_device(&s, dev, &device);
+    pthread_rwlock_wrlock(&profile->lock);
+    if (!status)
+        status = planner_programs_note(&device->programs, times, n,
+                                       planner_programs_load(dev), &changed);
+    pthread_rwlock_unlock(&profile->lock);
+    if (!status && changed)
+        planner_profile_save(profile, device);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}
+
 planner_history *planner_profile_history(planner_profile *profile)
 {
     return &profile->history;

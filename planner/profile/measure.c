@@ -69,6 +69,14 @@ void planner_meter_destroy(planner_meter *meter)
     free(meter);
 }
 
+const planner_program_time *planner_measured_programs(planner_meter *meter,
+                                                      uint32_t *n)
+{
+    *n = meter->n_programs;
+    meter->n_programs = 0;
+    return meter->programs;
+}
+
 /* ------------------------------------------------------------------------ */
 /* The pool                                                                  */
 

@@ -10,7 +10,10 @@
 #pragma once
 
 #include "../../core/device/device.h"
+#include "programs.h"
 #include "workload.h"
+
+#define PLANNER_METER_PROGRAMS 32
 
 typedef struct planner_meter planner_meter; /* pool and settings */
 
@@ -28,6 +31,11 @@ clv_status planner_meter_create(clv_context *ctx,
                                 const planner_meter_params *params,
                                 planner_meter **out);
 void planner_meter_destroy(planner_meter *meter); /* NULL is legal */
+
+/* What compiling the first programs took that were measured with since the last
+ * call; valid until more is measured. */
+const planner_program_time *planner_measured_programs(planner_meter *meter,
+                                                      uint32_t *n);
 
 /* Work that is always the same, on a simulated device whose times are random.
  */
@@ -71,7 +79,19 @@ typedef struct planner_overheads {
     double copy_byte;   /* and for each byte more; 0: the device cannot */
     double copy_out;    /* the same out of memory of the device's own, */
     double copy_byte_out; /* 0: as into it */
+    uint32_t learned;     /* which of them runs have corrected, as bits */
 } planner_overheads;
+enum {
+    PLANNER_LEARNED_SUBMIT = 1u << 0, /* in the order of the fields */
+    PLANNER_LEARNED_SUBMIT_IDLE = 1u << 1,
+    PLANNER_LEARNED_DISPATCH = 1u << 2,
+    PLANNER_LEARNED_WAIT_POLL = 1u << 3,
+    PLANNER_LEARNED_WAIT_BLOCK = 1u << 4,
+    PLANNER_LEARNED_COPY = 1u << 5, /* copy and copy_byte */
+    PLANNER_LEARNED_ALL = (1u << 6) - 1,
+    PLANNER_ASSUMED = 1u << 6, /* nothing was measured: the others are what is
+                                  usual of such devices */
+};
 clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
                                      planner_overheads *out);
 

@@ -29,6 +29,10 @@ static uint32_t leaves_of(const planner_fit *fit)
 /* ------------------------------------------------------------------------ */
 /* For people                                                               */
 
+static const char *const learned_names[] = {
+    "submit", "submit_idle", "dispatch", "wait_poll", "wait_block", "copy"};
+#define N_LEARNED (sizeof learned_names / sizeof *learned_names)
+
 static void md_overheads(core_text *text, const planner_overheads *o)
 {
     core_text_add(text,
@@ -42,6 +46,13 @@ static void md_overheads(core_text *text, const planner_overheads *o)
     if (o->copy_byte_out > 0)
         core_text_add(text, " in, %.1f us and %.1f GB/s out", o->copy_out / 1e3,
                       1 / o->copy_byte_out);
+    const char *before = "; corrected by runs: ";
+    for (uint32_t i = 0; i < N_LEARNED; i++) {
+        if (!(o->learned & 1u << i))
+            continue;
+        core_text_add(text, "%s%s", before, learned_names[i]);
+        before = ", ";
+    }
     core_text_add(text, "\n\n");
 }
 
@@ -104,10 +115,19 @@ static void json_overheads(core_text *text, const planner_overheads *o)
                   "\"submit_idle_ns\":%.9g,\"dispatch_ns\":%.9g,"
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
                   "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,"
-                  "\"copy_out_ns\":%.9g,\"copy_byte_out_ns\":%.9g}",
+                  "\"copy_out_ns\":%.9g,\"copy_byte_out_ns\":%.9g,"
+                  "\"learned\":[",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
                   o->wait_block, o->copy, o->copy_byte, o->copy_out,
                   o->copy_byte_out);
+    const char *comma = "";
+    for (uint32_t i = 0; i < N_LEARNED; i++) {
+        if (!(o->learned & 1u << i))
+            continue;
+        core_text_add(text, "%s\"%s\"", comma, learned_names[i]);
+        comma = ",";
+    }
+    core_text_add(text, "]}");
 }
 
 static void json_kind(core_text *text, const planner_profile_kind *k)

@@ -144,14 +144,16 @@ static const planner_overheads usual_overheads[] = {
      .wait_poll = 30000,
      .wait_block = 60000,
      .copy = 20000,
-     .copy_byte = 0.1},
+     .copy_byte = 0.1,
+     .learned = PLANNER_ASSUMED},
     {.submit = 1000,
      .submit_idle = 5000,
      .dispatch = 1000,
      .wait_poll = 1000,
      .wait_block = 20000,
      .copy = 1000,
-     .copy_byte = 0.1},
+     .copy_byte = 0.1,
+     .learned = PLANNER_ASSUMED},
 };
 
 const planner_overheads *
@@ -164,6 +166,19 @@ planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
     return overheads || dev->info.clock == CLV_CLOCK_VIRTUAL
                ? overheads
                : &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
+}
+
+double planner_profile_program_ns(const planner_profile *profile,
+                                  const clv_device *dev,
+                                  const planner_program *program, bool again)
+{
+    const bool loads = planner_programs_load(dev);
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    const double ns =
+        d ? planner_programs_ns(&d->programs, program, again, loads) : 0;
+    unlock(p);
+    return ns;
 }
 
 double planner_profile_noise(const planner_profile *profile,

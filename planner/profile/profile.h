@@ -66,6 +66,20 @@ clv_status planner_profile_refine(planner_profile *profile,
  * their kinds again. The cache is written. */
 clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
                                  const planner_sample *samples, uint32_t n);
+/* Takes over overheads that runs have corrected. */
+clv_status planner_profile_learn_overheads(planner_profile *profile,
+                                           clv_device *dev,
+                                           const planner_overheads *overheads);
+/* What making programs took, in this order. */
+clv_status planner_profile_learn_programs(planner_profile *profile,
+                                          clv_device *dev,
+                                          const planner_program_time *times,
+                                          uint32_t n);
+/* What making a program will take, ns; again: the plan has one like it already.
+ * 0 where nothing is known. */
+double planner_profile_program_ns(const planner_profile *profile,
+                                  const clv_device *dev,
+                                  const planner_program *program, bool again);
 /* Hash of all that the device's measurements belong to: device, driver, plugin
  * build, settings, core version. 0 when memory runs out. */
 uint64_t planner_profile_device_hash(const clv_device *dev);

@@ -64,6 +64,7 @@ void planner_profile_forget(planner_profile_device *dev)
     dev->top_bytes = dev->top_flops = 0;
     dev->standard = (planner_reference){0};
     dev->pace = 0;
+    planner_programs_finish(&dev->programs);
     retire_overheads(dev);
 }
 
@@ -416,6 +417,7 @@ static const planner_profile_source meter = {
     .workload = planner_measure_workload,
     .overheads = planner_measure_overheads,
     .contention = planner_measure_contention,
+    .programs = planner_measured_programs,
     .others = planner_others_ns,
 };
 

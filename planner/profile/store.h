@@ -47,6 +47,7 @@ typedef struct planner_profile_device {
      * not 0. */
     planner_reference standard;
     double pace;
+    planner_programs programs;    /* what compiling takes */
     bool retaken;                 /* noisy samples, by this process */
     planner_overheads *overheads; /* NULL: not measured */
     planner_overheads **retired;  /* answered before; somebody may hold them */
@@ -73,6 +74,8 @@ typedef struct planner_profile_source {
                             planner_overheads *out);
     clv_status (*contention)(planner_meter *meter, clv_device *const *devs,
                              uint32_t n, planner_contention *out);
+    /* NULL: not known. */
+    const planner_program_time *(*programs)(planner_meter *meter, uint32_t *n);
     /* Time that other processes have been at work on the machine's processors,
      * ns, since some moment. NULL: not known. */
     double (*others)(void);

@@ -1,4 +1,5 @@
 #include "trial.h"
+#include "accepts.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/device/caps.h"
@@ -39,7 +40,7 @@ clv_status planner_trial_accepted(clv_device *dev,
 {
     clv_graph *graph;
     clv_op_caps caps;
-    char reason[CORE_REASON_SIZE], text[PLANNER_WORKLOAD_TEXT];
+    char reason[PLANNER_REASON_SIZE], text[PLANNER_WORKLOAD_TEXT];
     clv_status status = planner_workload_graph(workload, 1, 1, &graph);
     if (status)
         return status;
@@ -47,8 +48,7 @@ clv_status planner_trial_accepted(clv_device *dev,
     status = core_device_caps(dev, &view, &caps);
     if (static_n)
         *static_n = 0;
-    if (!status &&
-        !core_plan_accepts(graph, graph->nodes, dev, &caps, reason)) {
+    if (!status && !planner_accepts(graph, graph->nodes, dev, &caps, reason)) {
         if (static_n && caps.answer == CLV_ANSWER_STATIC)
             *static_n = nearest_length(&caps, workload->n);
         status = clv_error(CLV_ERR_UNSUPPORTED, "device '%s': %s: %s", dev->id,
@@ -266,11 +266,17 @@ static clv_status compile(core_trial *t, uint32_t n_weights)
     clv_subgraph view = core_graph_view(t->graph);
     const core_compile request = {
         .graph = &view, .weights = t->bindings, .n_weights = n_weights};
-    clv_status status = core_program_compile(t->dev, &request, &t->program);
-    if (!status) /* they are the program's now */
-        memmove(t->bindings, t->bindings + n_weights,
-                (t->graph->n_tensors - n_weights) * sizeof *t->bindings);
-    return status;
+    double begin, end;
+    CLV_TRY(planner_trial_now(t->dev, &begin));
+    CLV_TRY(core_program_compile(t->dev, &request, &t->program));
+    CLV_TRY(planner_trial_now(t->dev, &end));
+    if (t->meter->n_programs < PLANNER_METER_PROGRAMS)
+        t->meter->programs[t->meter->n_programs++] = (planner_program_time){
+            .program = planner_program_of(&view), .ns = end - begin};
+    /* They are the program's now. */
+    memmove(t->bindings, t->bindings + n_weights,
+            (t->graph->n_tensors - n_weights) * sizeof *t->bindings);
+    return CLV_OK;
 }
 
 static clv_status prepare(core_trial *t, const planner_trial_params *params)

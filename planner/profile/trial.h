@@ -24,6 +24,8 @@ struct planner_meter {
     uint32_t n_trials;
     uint64_t cursor;   /* where operands were put last */
     uint64_t limit_ns; /* of a wait */
+    planner_program_time programs[PLANNER_METER_PROGRAMS];
+    uint32_t n_programs; /* of those that were compiled */
 };
 
 typedef struct planner_trial_params {

@@ -42,6 +42,7 @@ typedef struct planner_solve_piece {
     uint32_t device;
     double ns;
     double energy_nj;
+    double extra_ns;       /* that it counts beside the makespan */
     uint64_t weight_bytes; /* of weights it holds */
     bool partial;          /* a partial sum, for `joins` of its option only */
     bool joins;            /* needs all partial pieces of its option, which are

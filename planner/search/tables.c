@@ -52,7 +52,7 @@ static clv_status check_option(const planner_solve_problem *p, uint32_t node,
     for (uint32_t i = 0; i < option->n_pieces; i++) {
         const planner_solve_piece *piece = &p->pieces[option->first_piece + i];
         if (piece->device >= p->n_devices || !is_time(piece->ns) ||
-            !isfinite(piece->energy_nj))
+            !isfinite(piece->energy_nj) || !is_time(piece->extra_ns))
             return bad(node, "has a piece of no device, or without a time");
         if (piece->partial && (joined || piece->joins))
             return bad(node, "joins partial sums before they are all there");
@@ -184,7 +184,8 @@ static void fill_class(planner_tables *t, planner_class *class)
                                     .device = piece->device,
                                     .partial = piece->partial,
                                     .joins = piece->joins};
-            parts->energy_ns += piece->energy_nj * p->energy_ns;
+            parts->energy_ns +=
+                piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
                 part->boxes[k] = box_index(t, class, k, &piece->needs[k]);
         }

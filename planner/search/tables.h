@@ -26,7 +26,7 @@ typedef struct planner_part_need {
 
 typedef struct planner_parts {
     uint32_t first, n; /* in tables->parts */
-    double energy_ns;  /* what their energy counts beside the makespan */
+    double energy_ns;  /* what they count beside the makespan */
 } planner_parts;
 
 typedef struct planner_class {

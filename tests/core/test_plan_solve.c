@@ -432,8 +432,10 @@ static clv_status made_up_overheads(planner_meter *meter, clv_device *dev,
                                     planner_overheads *out)
 {
     (void)meter, (void)dev;
-    *out =
-        (planner_overheads){made_up.submit, made_up.submit, 0, 0, 0, 100, 0.1};
+    *out = (planner_overheads){.submit = made_up.submit,
+                               .submit_idle = made_up.submit,
+                               .copy = 100,
+                               .copy_byte = 0.1};
     return CLV_OK;
 }
 

@@ -89,8 +89,13 @@ static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
 {
     (void)meter;
     fake.overheads++;
-    *out = (planner_overheads){
-        1000, 2000, 30, 40, 50, 60, dev->plugin_index ? 0 : 0.25};
+    *out = (planner_overheads){.submit = 1000,
+                               .submit_idle = 2000,
+                               .dispatch = 30,
+                               .wait_poll = 40,
+                               .wait_block = 50,
+                               .copy = 60,
+                               .copy_byte = dev->plugin_index ? 0 : 0.25};
     return CLV_OK;
 }
 

@@ -25,6 +25,12 @@ static bool sees(const heads *h, int64_t query, int64_t row)
     return row <= pos && (!h->window || row > pos - h->window);
 }
 
+/* Blocks have numbers up to 127, not 1. */
+static float factor_of(const heads *h)
+{
+    return h->dtype == CLV_DTYPE_Q8_0 ? 0.7f / 64 : 0.7f;
+}
+
 static void judge_head(const sample *b, const heads *h, int64_t i, int64_t head,
                        judge *j)
 {
@@ -36,7 +42,7 @@ static void judge_head(const sample *b, const heads *h, int64_t i, int64_t head,
         for (int64_t d = 0; d < h->dim; d++)
             p[row] += sample_value(b, 0, i, head * h->dim + d) *
                       sample_value(b, 1, row, column + d);
-        p[row] *= 0.7f;
+        p[row] *= factor_of(h);
         if (h->softcap)
             p[row] = h->softcap * tanh(p[row] / h->softcap);
         if (sees(h, i, row))
@@ -54,6 +60,19 @@ static void judge_head(const sample *b, const heads *h, int64_t i, int64_t head,
     free(p);
 }
 
+/* Bytes of so many elements of the cache. */
+static int64_t size_of(const heads *h, int64_t n)
+{
+    const clv_format *f = clv_format_of(h->dtype);
+    return n / f->elements * f->bytes;
+}
+
+/* Some of those whose heads are whole blocks. */
+static bool suits_blocks(const heads *h)
+{
+    return h->dim % 32 == 0 && h->dim <= 128;
+}
+
 /* Rows that no query sees are NaN. */
 static void poison(sample *b, const heads *h, uint32_t t)
 {
@@ -63,15 +82,15 @@ static void poison(sample *b, const heads *h, uint32_t t)
             seen |= sees(h, i, row);
         if (!seen)
             memset((uint8_t *)(uintptr_t)sample_row(b, t, row), 0xff,
-                   (size_t)(h->groups * h->dim) *
-                       (h->dtype == CLV_DTYPE_F32 ? 4 : 2));
+                   (size_t)size_of(h, h->groups * h->dim));
     }
 }
 
 static void describe(sample *b, const heads *h)
 {
-    const int64_t size = h->dtype == CLV_DTYPE_F32 ? 4 : 2;
-    const int64_t stride = h->pad ? (h->groups * h->dim + h->pad) * size : 0;
+    const clv_format *f = clv_format_of(h->dtype);
+    const int64_t row = size_of(h, h->groups * h->dim);
+    const int64_t stride = h->pad ? row + h->pad * f->bytes : 0;
     graph_init(&b->g);
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, h->n, h->heads * h->dim, 0);
     sample_add(b, h->dtype, CLV_USAGE_STATE, h->rows, h->groups * h->dim,
@@ -83,7 +102,7 @@ static void describe(sample *b, const heads *h)
     clv_node *node = graph_node(&b->g, CLV_OP_ATTENTION, 4,
                                 (const uint32_t[]){0, 1, 2, 3, CLV_NO_TENSOR});
     node->attr.attention.head_dim = (uint32_t)h->dim;
-    node->attr.attention.scale = 0.7f;
+    node->attr.attention.scale = factor_of(h);
     node->attr.attention.softcap = h->softcap;
     node->attr.attention.window = h->window;
     if (h->bound) {
@@ -200,6 +219,9 @@ static void test_attention(void **state)
         run_heads(r, &h);
         h.dtype = CLV_DTYPE_F16;
         run_heads(r, &h);
+        h.dtype = CLV_DTYPE_Q8_0;
+        if (suits_blocks(&h))
+            run_heads(r, &h);
     }
     runner_close(r);
 }
@@ -260,6 +282,9 @@ static void test_matrix_attention(void **state)
         heads h = cases[i];
         h.dtype = CLV_DTYPE_F16;
         run_heads(r, &h);
+        h.dtype = CLV_DTYPE_Q8_0;
+        if (suits_blocks(&h))
+            run_heads(r, &h);
     }
     tolerance = 1e-10;
     runner_close(r);
@@ -313,6 +338,17 @@ static void must_be_few(const gpu_target *target, const graph *g)
     gpu_code_free(&test_host, code);
 }
 
+static void run_few(runner *r, const gpu_target *target, const heads *h)
+{
+    sample b = {0};
+    describe(&b, h);
+    must_be_few(target, &b.g);
+    running *p = runner_begin(r, &b.g, b.data, b.size);
+    run_at(p, &b, h);
+    runner_end(p);
+    sample_free(&b);
+}
+
 static void test_few(void **state)
 {
     gpu_target target = matrix_target(16);
@@ -322,15 +358,12 @@ static void test_few(void **state)
         skip();
     tolerance = 1e-6;
     for (uint32_t i = 0; i < sizeof few_cases / sizeof few_cases[0]; i++) {
-        sample b = {0};
         heads h = few_cases[i];
         h.dtype = CLV_DTYPE_F16;
-        describe(&b, &h);
-        must_be_few(&target, &b.g);
-        running *p = runner_begin(r, &b.g, b.data, b.size);
-        run_at(p, &b, &h);
-        runner_end(p);
-        sample_free(&b);
+        run_few(r, &target, &h);
+        h.dtype = CLV_DTYPE_Q8_0;
+        if (suits_blocks(&h))
+            run_few(r, &target, &h);
     }
     tolerance = 1e-10;
     runner_close(r);

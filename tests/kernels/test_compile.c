@@ -113,15 +113,18 @@ static void compile(compiler *c, const graph *g)
 static void compile_elements(compiler *c)
 {
     static const uint32_t ops[] = {CLV_OP_ADD,  CLV_OP_MUL, CLV_OP_SILU,
-                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU};
-    for (uint32_t i = 0; i < 6; i++) {
+                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU,
+                                   CLV_OP_ROUND};
+    for (uint32_t i = 0; i < 7; i++) {
         graph g;
         graph_init(&g);
         uint32_t a = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 77);
         clv_node *n;
-        if (ops[i] == CLV_OP_SILU || ops[i] == CLV_OP_GELU) {
+        if (clv_op_find(ops[i])->n_inputs == 1) {
             n = graph_node(&g, ops[i], y, INPUTS(a));
+            if (ops[i] == CLV_OP_ROUND)
+                n->attr.round.scale = 0.01f;
         } else {
             uint32_t b = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);
             n = graph_node(&g, ops[i], y, INPUTS(a, b));
@@ -178,7 +181,7 @@ static void compile_rows(compiler *c)
         graph_node(&g, CLV_OP_GET_ROWS, y, INPUTS(table, ids));
         compile(c, &g);
     }
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) { /* Q8_0 is the last that is written */
         graph g;
         graph_init(&g);
         uint32_t state = T(tables[i], CLV_USAGE_STATE, 9, 64);
@@ -303,15 +306,16 @@ static void test_glsl_attention(void **state)
     c.target.fp16_storage = c.target.fp16 = true;
     c.target.subgroup = 32;
     c.target.units = 100;
-    for (uint32_t i = 0; i < 4; i++) {
-        const int64_t n = i < 2 ? 2 : 300, dim = i % 2 ? 40 : 128;
+    for (uint32_t i = 0; i < 6; i++) {
+        const int64_t n = i < 2 ? 2 : 300, dim = i == 1 || i == 3 ? 40 : 128;
+        const uint32_t cache = i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0;
         graph g;
         graph_init(&g);
-        c.target.coop_matrix = i < 3;
-        c.target.plain_matrix = i == 3;
+        c.target.plain_matrix = i == 3 || i == 5;
+        c.target.coop_matrix = !c.target.plain_matrix;
         uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
-        uint32_t k = T(CLV_DTYPE_F16, CLV_USAGE_STATE, 400, 4 * dim);
-        uint32_t v = T(CLV_DTYPE_F16, CLV_USAGE_STATE, 400, 4 * dim);
+        uint32_t k = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
+        uint32_t v = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
         uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
         clv_node *node =
@@ -321,7 +325,7 @@ static void test_glsl_attention(void **state)
         compile(&c, &g);
     }
     assert_false(c.failed);
-    assert_true(c.kernels >= 4 + 2);
+    assert_true(c.kernels >= 6 + 3);
 }
 
 int main(void)

@@ -125,6 +125,16 @@ class Text(OpenCL):
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
 
+    def test_is_the_reference_by_a_cache_of_q8_0(self):
+        with open(cli.shared("models", "nano", "golden.json")) as f:
+            golden = json.load(f)
+        prompt, text = golden["prompts"][0], golden["greedy_text"][0]
+        out = self.good("run", "-m", cli.NANO, *POCL, "--devices", self.pocl(),
+                        "-ctk", "q8_0", "-ctv", "q8_0", "--temp", "0", "-n",
+                        "8", "-p", prompt).text
+        self.assertTrue(out.strip())
+        self.assertTrue(text.startswith(prompt + out), out)
+
     def test_is_the_reference_by_a_cache_of_weights(self):
         """Prefill and decode share it."""
         with open(cli.shared("models", "nano", "golden.json")) as f:

@@ -51,6 +51,17 @@ class Run(cli.Case):
         text = self.text("vulkan", CLEAVE_VULKAN_KV="weights")
         self.assertEqual(text, self.text("cpu"))
 
+    def test_cache_of_q8_0(self):
+        cpu, vulkan = (self.good(
+            "perplexity", "-m", MODEL, "-f", cli.shared("text", "heldout.txt"),
+            "-c", 128, "--chunks", 1, "--devices", device, "--kv-type", "q8_0",
+            "-o", "json", env=ALL).json["ppl"] for device in ("cpu", "vulkan"))
+        self.assertLess(abs(vulkan / cpu - 1), 0.001)
+        cache = ("-ctk", "q8_0", "-ctv", "q8_0")
+        cpu, vulkan = (self.good("run", *PROMPT, *cache, "--devices", device,
+                                 env=ALL).text for device in ("cpu", "vulkan"))
+        self.assertEqual(cpu, vulkan)
+
     def test_images(self):
         right = self.text("vulkan")
         for storage, weights in (("image_buffer", "texture_2d"),

@@ -90,6 +90,9 @@ static void add_predicted(const view_plan_data *v, FILE *out)
         fprintf(out, ", %.3f mJ", v->energy_nj / 1e6);
     fprintf(out, "; the host submits for %.3f ms and waits for %.3f ms.\n",
             submits / 1e6, waits / 1e6);
+    if (v->prepare_ns > 0)
+        fprintf(out, "Preparation: %.3f ms before the first run.\n",
+                v->prepare_ns / 1e6);
     if (v->measured_ns > 0)
         fprintf(out, "Measured: %.3f ms, by earlier runs.\n",
                 v->measured_ns / 1e6);

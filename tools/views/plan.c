@@ -76,6 +76,7 @@ static void read_totals(view_plan_data *v)
     v->predicted = predicted;
     v->makespan_ns = number(predicted, "ns");
     v->energy_nj = number(predicted, "energy_nj");
+    v->prepare_ns = number(predicted, "prepare_ns");
     v->measured_ns = number(predicted, "measured_ns");
     v->last_wait = span(predicted, "last_wait");
     v->memory_naive = (uint64_t)number(memory, "naive");

@@ -91,7 +91,7 @@ typedef struct view_layout {
 typedef struct view_plan_data {
     cJSON *json;    /* owns all strings below */
     bool predicted; /* spans and times are known */
-    double makespan_ns, energy_nj;
+    double makespan_ns, energy_nj, prepare_ns;
     double measured_ns; /* by earlier runs; 0: there were none */
     view_span last_wait;
     char *symbols; /* "n = 256, rows = 512" */

@@ -9,10 +9,14 @@
  *   args.T.ReadScalar(b,x,y,d,c)  f32
  *   args.T.ReadInt(b,x,y,d,c)     int, of I32
  *   args.T.Write(v,b,x,y,d,s)     channels past C are dropped; they may lie
- * apart args.T.WriteScalar(v,b,x,y,d,c) args.T.Row(b,x,y,d)           place:
- * bytes from where T is bound to the row args.T.Word(at) Half(at) Byte(at)
- * uint: the bits at a place, a multiple of their size args.T.Quad(at) u32x4: 16
- * bytes there, so aligned, too; of private memory, whose begin is, or of an
+ *                                 apart
+ *   args.T.WriteScalar(v,b,x,y,d,c)
+ *   args.T.Row(b,x,y,d)           place: bytes from where T is bound to the row
+ *   args.T.Word(at) Half(at) Byte(at)  uint: the bits at a place, a multiple of
+ *                                 their size
+ *   args.T.SetHalf(at,bits)       a statement that writes 16 of them
+ *   args.T.Quad(at)               u32x4: 16 bytes there, so aligned, too; of
+ *                                 private memory, whose begin is, or of an
  *                                 operand with quads
  *   args.T.Width() Channels() Slices()  int: rows (of a rank-2 tensor), C, C/4
  *   args.P                        int: a param, or its value where it is fixed
@@ -80,6 +84,7 @@ typedef enum gpu_post_op {
     GPU_POST_SIGMOID,
     GPU_POST_SCALE,   /* v * value */
     GPU_POST_SOFTCAP, /* value * tanh(v / value) */
+    GPU_POST_ROUND,   /* to the op's multiple of value, which is positive */
 } gpu_post_op;
 
 typedef struct gpu_post {
@@ -90,7 +95,7 @@ typedef struct gpu_post {
 
 #define GPU_MAX_POSTS 8
 #define GPU_MAX_DEFINES 24
-#define GPU_MAX_USES 6
+#define GPU_MAX_USES 8
 
 /* One dispatch, described. */
 typedef struct gpu_call {

@@ -86,11 +86,10 @@ static void put_posts(gpu_maker *m, gpu_text *out, const char *value,
         gpu_printf(out, "(%s)", value);
         return;
     }
-    static const char *const functions[] = {[GPU_POST_SILU] = "silu",
-                                            [GPU_POST_GELU] = "gelu",
-                                            [GPU_POST_SIGMOID] = "sigmoid",
-                                            [GPU_POST_SCALE] = "",
-                                            [GPU_POST_SOFTCAP] = "softcap"};
+    static const char *const functions[] = {
+        [GPU_POST_SILU] = "silu",       [GPU_POST_GELU] = "gelu",
+        [GPU_POST_SIGMOID] = "sigmoid", [GPU_POST_SCALE] = "",
+        [GPU_POST_SOFTCAP] = "softcap", [GPU_POST_ROUND] = "round"};
     const gpu_post *post = &m->call->posts[n - 1];
     const bool unary = post->op >= GPU_POST_SILU;
     if (unary && *functions[post->op])
@@ -182,8 +181,8 @@ static void put_write(gpu_maker *m, gpu_text *out, const gpu_operand *t,
  * defined; elsewhere compilers do not know the word. */
 static bool is_for_rows(const gpu_operand *t, const char *method)
 {
-    static const char *const all[] = {"Row",  "Word",    "Half",
-                                      "Byte", "ReadInt", "WriteScalar"};
+    static const char *const all[] = {
+        "Row", "Word", "Half", "Byte", "SetHalf", "ReadInt", "WriteScalar"};
     for (uint32_t i = 0; i < sizeof all / sizeof *all && t->sliced; i++)
         if (!strcmp(method, all[i]))
             return true;
@@ -194,6 +193,11 @@ static bool is_for_rows(const gpu_operand *t, const char *method)
 static bool put_bits(gpu_text *out, const gpu_operand *t, const char *method,
                      const gpu_method_args *args)
 {
+    if (!strcmp(method, "SetHalf") && args->n == 2 && t->written) {
+        gpu_printf(out, "%s_SET_HALF(%s, %s)", t->name, args->text[0].data,
+                   args->text[1].data);
+        return true;
+    }
     static const char *const methods[][2] = {
         {"Quad", "QUAD"}, {"Word", "WORD"}, {"Half", "HALF"}, {"Byte", "BYTE"}};
     for (uint32_t i = 0; i < 4; i++)

@@ -125,6 +125,7 @@ static bool end_by_rows(const gpu_fusion *f, uint32_t first, uint32_t reader,
     if (next->node.op != CLV_OP_SET_ROWS ||
         next->in[1].index != chain->out.index || chain->out.d.rank != 2 ||
         next->in[2].d.usage != CLV_USAGE_INPUT || next->in[0].d.symbols[0] ||
+        !clv_format_is(next->in[0].d.dtype, CLV_FORMAT_FLOAT) ||
         gpu_is_disabled(f->target, "fuse_set_rows") ||
         !can_set(f, &next->in[0], first, reader))
         return false;

@@ -12,7 +12,7 @@ static const gpu_op *const ops[] = {
     &gpu_op_top_k,        &gpu_op_matmul_experts,
     &gpu_op_sigmoid,      &gpu_op_scale,
     &gpu_op_softcap,      &gpu_op_head_norm,
-    &gpu_op_sparse_mixer,
+    &gpu_op_sparse_mixer, &gpu_op_round,
 };
 
 const gpu_op *gpu_op_find(uint32_t op)
@@ -191,6 +191,14 @@ static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
     return true;
 }
 
+/* Whether the op can write operand i in its dtype. */
+static bool can_write(const gpu_op *op, uint32_t i, uint32_t dtype)
+{
+    return clv_format_is(dtype, CLV_FORMAT_FLOAT) ||
+           (dtype == CLV_DTYPE_Q8_0 && i < CLV_OP_OPERANDS &&
+            op->blocks >> i & 1);
+}
+
 /* Operand i as a tensor, within the limits of every kernel. */
 static bool take_operand(const clv_checked_node *n, uint32_t i, gpu_node *node)
 {
@@ -210,7 +218,7 @@ static bool take_operand(const clv_checked_node *n, uint32_t i, gpu_node *node)
     if (d->dtype != CLV_DTYPE_I32 &&
         (!gpu_has_format(d->dtype) ||
          ((!input || clv_op_writes(n->node.op, i)) &&
-          !clv_format_is(d->dtype, CLV_FORMAT_FLOAT))))
+          !can_write(node->op, i, d->dtype))))
         return gpu_no(node, "%s cannot be %s here", name,
                       clv_dtype_label(d->dtype));
     if ((!node->op->any_strides && !t->is_weights_layout && !gpu_is_rows(t)) ||

@@ -32,6 +32,7 @@ typedef struct gpu_lowering gpu_lowering;
 struct gpu_op {
     uint32_t op;
     bool any_strides; /* operands need not be rows at one stride */
+    uint32_t blocks;  /* bit i: input i may be written in blocks of Q8_0 */
     uint32_t parts;   /* bit i: input i is read in parts, and may be larger than
                          what a binding reaches */
     /* Limits beyond those of every op; completes caps; false after gpu_no().
@@ -57,7 +58,8 @@ extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_silu, gpu_op_gelu, gpu_op_glu, gpu_op_rms_norm, gpu_op_layer_norm,
     gpu_op_rope, gpu_op_softmax, gpu_op_convert, gpu_op_matmul,
     gpu_op_attention, gpu_op_top_k, gpu_op_matmul_experts, gpu_op_sigmoid,
-    gpu_op_scale, gpu_op_softcap, gpu_op_head_norm, gpu_op_sparse_mixer;
+    gpu_op_scale, gpu_op_softcap, gpu_op_head_norm, gpu_op_sparse_mixer,
+    gpu_op_round;
 
 /* NULL: not known here. */
 const gpu_op *gpu_op_find(uint32_t op);

@@ -55,6 +55,11 @@ static inline bool gpu_add_links(gpu_chain *chain, const gpu_node *node,
         if (link->value == 0) /* none */
             *link = (gpu_link){GPU_POST_SCALE, none, 1};
         return true;
+    case CLV_OP_ROUND:
+        *link = (gpu_link){GPU_POST_ROUND, none, node->node.attr.round.scale};
+        if (link->value == 0) /* not at all */
+            *link = (gpu_link){GPU_POST_SCALE, none, 1};
+        return true;
     case CLV_OP_GLU:
         if (at) { /* the input is what is gated */
             *link = (gpu_link){silu ? GPU_POST_MUL_SILU : GPU_POST_MUL_GELU,

@@ -15,6 +15,9 @@ void gpu_call_init(gpu_call *call, const char *name, const char *text,
 
 void gpu_call_use(gpu_call *call, const char *text)
 {
+    for (uint32_t i = 0; i < call->n_uses; i++)
+        if (call->uses[i] == text)
+            return;
     call->uses[call->n_uses++] = text;
 }
 
@@ -65,6 +68,8 @@ void gpu_call_post(gpu_call *call, gpu_post_op op, const gpu_tensor *operand)
     gpu_post *post = &call->posts[call->n_posts];
     post->op = op;
     post->operand = call->n_operands;
+    if (op == GPU_POST_ROUND)
+        gpu_call_use(call, gpu_template_round);
     if (operand)
         gpu_call_rows(call, names[call->n_posts], operand, false);
     call->n_posts++;

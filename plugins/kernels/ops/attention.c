@@ -17,7 +17,7 @@ static bool suits_tensor(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
-    return gpu_has_tensor(target) && node->in[1].d.dtype == CLV_DTYPE_F16 &&
+    return gpu_has_tensor(target) && node->in[1].d.dtype != CLV_DTYPE_F32 &&
            dim % 8 == 0 && dim <= 128 && target->max_group >= 128 &&
            target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
@@ -225,10 +225,6 @@ static bool check_attention(gpu_node *node)
     if (dim > MAX_HEAD_DIM)
         return gpu_no(node, "head_dim %u is not in 1..%d", (unsigned)dim,
                       MAX_HEAD_DIM);
-    const uint32_t dtype = node->in[1].d.dtype;
-    if (!clv_dtype_in(dtype, CLV_DTYPES_FLOAT))
-        return gpu_no(node, "k and v are %s; no kernel reads blocks",
-                      clv_format_of(dtype)->name);
     const gpu_attention s = preferred_prefill(node);
     if (gpu_is_disabled(target,
                         s.transposed ? "attention_transposed" : "attention") ||

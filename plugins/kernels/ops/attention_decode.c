@@ -47,7 +47,7 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
 {
     const gpu_target *target = node->target;
     return gpu_has_tensor(target) && !gpu_is_glsl(target) &&
-           node->in[1].d.dtype == CLV_DTYPE_F16 && s->dim % 8 == 0 &&
+           node->in[1].d.dtype != CLV_DTYPE_F32 && s->dim % 8 == 0 &&
            s->dim <= 128 && !s->transposed && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= (int64_t)target->local_bytes &&
@@ -107,6 +107,7 @@ clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
                   gpu_template_attention_decode_tensor_opencl, node->index,
                   s->items);
     gpu_use_tensor(&call, node->target, false);
+    gpu_call_use(&call, gpu_template_cache_blocks);
     gpu_attention_operands(&call, node, s);
     CLV_TRY(add_parts(lowering, &call, node, s));
     gpu_call_rows(&call, "dst", &node->out, true);

@@ -42,7 +42,9 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_operand *k = gpu_call_rows(call, "keys", &node->in[1], false);
     gpu_operand *v = gpu_call_rows(call, "values", &node->in[2], false);
-    k->quads = v->quads = s->kind == GPU_ATTENTION_PREFILL;
+    k->quads = v->quads =
+        s->kind == GPU_ATTENTION_PREFILL && k->dtype == CLV_DTYPE_F16;
+    k->weights = v->weights = false; /* cache_blocks.clt has the words */
     gpu_call_rows(call, "pos", &node->in[3], false);
     gpu_call_param(call, "rows_used", rows_used(node, k));
     gpu_call_param(call, "group_heads", gpu_constant(s->per_group));
@@ -51,6 +53,7 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_param(
         call, "softcap",
         gpu_float(attr->attention.softcap ? attr->attention.softcap : 0.0f));
+    gpu_call_define(call, "BITS", clv_format_of(k->dtype)->bits);
     gpu_call_define(call, "QUERIES", s->queries);
     gpu_call_define(call, "PARTS", s->parts);
 }
@@ -83,6 +86,7 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
         gpu_use_tensor(&call, node->target, false);
     else
         gpu_call_use(&call, gpu_template_packed);
+    gpu_call_use(&call, gpu_template_cache_blocks);
     gpu_attention_operands(&call, node, s);
     const gpu_expr used = rows_used(node, &call.operands[1]);
     if (s->parts > 1)
@@ -92,8 +96,6 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_param(&call, "part_rows", gpu_ceil(used, s->parts));
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
-    gpu_call_define(&call, "BITS",
-                    node->in[1].d.dtype == CLV_DTYPE_F32 ? 32 : 16);
     gpu_call_define(&call, "VALUES_TRANSPOSED", s->transposed);
     gpu_call_define(&call, "V_SIZE", gpu_attention_values(s));
     gpu_call_param(&call, "value_step", gpu_constant(node->in[2].d.strides[1]));

@@ -27,7 +27,11 @@ static clv_status lower_element(gpu_lowering *lowering, const gpu_node *node)
 {
     gpu_chain chain = {.n_links = 0};
     gpu_call call;
-    begin_copy(&call, clv_op_name(node->op->op), node);
+    /* OpenCL C has a function round of its own. */
+    begin_copy(&call,
+               node->op->op == CLV_OP_ROUND ? "round_elements"
+                                            : clv_op_name(node->op->op),
+               node);
     gpu_add_links(&chain, node, 0);
     for (uint32_t i = 0; i < chain.n_links; i++)
         gpu_call_link(&call, &chain.links[i]);
@@ -144,6 +148,11 @@ const gpu_op gpu_op_softcap = {.op = CLV_OP_SOFTCAP,
                                .lower = lower_element,
                                .fuses = true,
                                .slices = slices};
+const gpu_op gpu_op_round = {.op = CLV_OP_ROUND,
+                             .check = check_element,
+                             .lower = lower_element,
+                             .fuses = true,
+                             .slices = slices};
 const gpu_op gpu_op_glu = {.op = CLV_OP_GLU,
                            .check = check_element,
                            .lower = lower_element,

@@ -1,5 +1,6 @@
 /* Ops that move rows by their ids. */
 #include "ops/rows.h"
+#include "code/formats.h"
 
 #define GROUP_SLICES 32
 #define GROUP_ROWS 4
@@ -78,12 +79,14 @@ static bool check_set_rows(gpu_node *node)
 
 static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
 {
-    const uint32_t group =
-        gpu_row_group(lowering->target, node->in[1].d.dims[1]);
+    const bool blocks = gpu_is_integers(node->in[0].d.dtype);
+    const uint32_t group = gpu_row_group(
+        lowering->target, node->in[1].d.dims[1] / (blocks ? 4 : 1));
     const int64_t each = (gpu_max_rows(&node->in[1]) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
     gpu_call_init(&call, "set_rows", gpu_template_set_rows, node->index, group);
     gpu_call_define(&call, "GROUP", group);
+    gpu_call_define(&call, "BLOCKS", blocks);
     gpu_call_rows(&call, "dst", &node->in[0], true);
     const gpu_operand *src = gpu_call_rows(&call, "src", &node->in[1], false);
     call.groups[0] = gpu_ceil(src->width, each);
@@ -149,6 +152,7 @@ const gpu_op gpu_op_get_rows = {.op = CLV_OP_GET_ROWS,
                                 .fuses = true,
                                 .slices = get_rows_slices};
 const gpu_op gpu_op_set_rows = {.op = CLV_OP_SET_ROWS,
+                                .blocks = 1,
                                 .check = check_set_rows,
                                 .lower = lower_set_rows,
                                 .slices = set_rows_slices};

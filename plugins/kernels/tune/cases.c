@@ -25,8 +25,10 @@ static const uint32_t weight_types[] = {
 static const struct cache {
     uint32_t dtype;
     bool transposed; /* as weights */
-} caches[] = {
-    {CLV_DTYPE_F32, false}, {CLV_DTYPE_F16, false}, {CLV_DTYPE_F16, true}};
+} caches[] = {{CLV_DTYPE_F32, false},
+              {CLV_DTYPE_F16, false},
+              {CLV_DTYPE_F16, true},
+              {CLV_DTYPE_Q8_0, false}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
 static const int64_t rows_of_x[] = {1, 5, 37};

@@ -1,6 +1,5 @@
-/* Whether a device takes a node as it is, by what it answered. */
-#include "plan.h"
-#include "../device/loss.h"
+#include "accepts.h"
+#include "../../core/device/loss.h"
 
 #include <stdio.h>
 
@@ -60,9 +59,9 @@ static bool strides_fit(const clv_graph *graph, const clv_node *node,
     return true;
 }
 
-bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
-                       const clv_device *dev, const clv_op_caps *caps,
-                       char reason[CORE_REASON_SIZE])
+bool planner_accepts(const clv_graph *graph, const clv_node *node,
+                     const clv_device *dev, const clv_op_caps *caps,
+                     char reason[PLANNER_REASON_SIZE])
 {
     uint32_t symbol = varying_symbol(graph, node);
     const char *why = NULL;
@@ -78,6 +77,6 @@ bool core_plan_accepts(const clv_graph *graph, const clv_node *node,
     else if (caps->stride_align > 1 &&
              !strides_fit(graph, node, caps->stride_align))
         why = "its rows must be a multiple of more bytes than these have";
-    snprintf(reason, CORE_REASON_SIZE, "%s", why ? why : "");
+    snprintf(reason, PLANNER_REASON_SIZE, "%s", why ? why : "");
     return !why;
 }

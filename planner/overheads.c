@@ -1,0 +1,257 @@
+#include "overheads.h"
+#include "../core/base/error.h"
+#include "../core/config/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* What is less off, by part or ns, stays as it is. */
+#define WRONG 0.1
+#define LITTLE_NS 50
+
+/* So many are wanted of each where times are not exact. */
+#define FEW 3
+
+/* Copies that differ less in size do not tell latency and bandwidth apart. */
+#define APART 2
+
+/* What was seen of one overhead. */
+typedef struct series {
+    double *values;
+    uint32_t n;
+} series;
+
+/* In the order of planner_overheads. */
+enum { SUBMIT, SUBMIT_IDLE, DISPATCH, WAIT_POLL, WAIT_BLOCK, N_SERIES };
+
+/* Of one device in a run. */
+typedef struct observer {
+    const clv_exec *exec;
+    uint32_t device;
+    bool is_virtual, exact;
+    double scale; /* of times while devices record */
+    series seen[N_SERIES];
+    planner_overheads known, now;
+    uint32_t changed; /* bits, as planner_overheads.learned */
+} observer;
+
+static void see(observer *o, uint32_t which, double ns)
+{
+    series *s = &o->seen[which];
+    if (ns >= 0)
+        s->values[s->n++] = ns * o->scale;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Seeing                                                                   */
+
+static const core_exec_moments *step_of(const clv_exec *exec, uint32_t device,
+                                        uint64_t signal)
+{
+    const clv_plan *plan = exec->plan;
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].device == device && plan->steps[s].signal == signal)
+            return &exec->latest.steps[s];
+    return NULL;
+}
+
+/* When the device has done all that the step comes behind; 0: not known. */
+static double ready_at(const observer *o, uint32_t step, double before)
+{
+    const clv_plan *plan = o->exec->plan;
+    const core_step *s = &plan->steps[step];
+    for (uint32_t i = 0; i < s->n_waits; i++) {
+        const core_wait *wait = &plan->waits[s->first_wait + i];
+        const core_exec_moments *on =
+            step_of(o->exec, wait->device, wait->value);
+        if (!(on->end > 0))
+            return 0;
+        before = fmax(before, on->end);
+    }
+    return before;
+}
+
+/* A device that works in real time begins some time after a submit to an idle
+ * queue; that counts as the submit's. Only a step that had to wait for longer
+ * tells of its dispatch. */
+static void see_step(observer *o, uint32_t step, double before)
+{
+    const core_exec_moments *m = &o->exec->latest.steps[step];
+    const double ready = ready_at(o, step, before);
+    const bool idle = !(before > m->submit);
+    const double call = m->submitted - m->submit;
+    const double shown =
+        o->is_virtual ? m->submitted : m->submitted + o->known.submit_idle;
+    if (!idle)
+        see(o, SUBMIT, call);
+    else if (o->is_virtual)
+        see(o, SUBMIT_IDLE, call);
+    else if (ready <= m->submit)
+        see(o, SUBMIT_IDLE,
+            fmax(call, m->node - m->submit - o->known.dispatch));
+    if (!o->exec->steps[step].n_before && (o->is_virtual || ready > shown))
+        see(o, DISPATCH, m->node - fmax(ready, m->submitted));
+}
+
+static void see_steps(observer *o)
+{
+    const clv_plan *plan = o->exec->plan;
+    double before = 0; /* the end of the device's last step */
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const core_exec_moments *m = &o->exec->latest.steps[s];
+        if (plan->steps[s].device != o->device || !(m->end > 0))
+            continue;
+        if (m->node > 0)
+            see_step(o, s, before);
+        before = m->end;
+    }
+}
+
+/* Only waits that were not over when they began. */
+static void see_wait(observer *o, uint32_t which, uint32_t point,
+                     uint64_t value)
+{
+    const core_exec_moments *on = step_of(o->exec, o->device, value);
+    const core_span *span = &o->exec->latest.waits[point];
+    if (on && on->end > span->begin_ns && span->begin_ns > 0)
+        see(o, which, span->end_ns - on->end);
+}
+
+static void see_waits(observer *o)
+{
+    const clv_plan *plan = o->exec->plan;
+    const bool polls =
+        core_config_choice(plan->ctx->config, "core.sync") == CORE_SYNC_FAST &&
+        (o->is_virtual || core_plan_spare_core(plan));
+    const uint32_t which = polls ? WAIT_POLL : WAIT_BLOCK;
+    for (uint32_t i = 0; i < plan->n_waits; i++)
+        if (plan->waits[i].by_host && plan->waits[i].device == o->device)
+            see_wait(o, which, i, plan->waits[i].value);
+    see_wait(o, which, plan->n_waits + o->device,
+             plan->devices[o->device].n_steps);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Concluding                                                               */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Whether the values say something else, beyond what they differ by among
+ * themselves; then their median in *ns. */
+static bool differs(const observer *o, series *s, double *ns)
+{
+    if (!s->n || (s->n < FEW && !o->exact))
+        return false;
+    qsort(s->values, s->n, sizeof *s->values, compare);
+    const double median = s->values[s->n / 2], off = fabs(median - *ns);
+    const double spread = s->values[s->n - 1 - s->n / 4] - s->values[s->n / 4];
+    if (!(off > LITTLE_NS && off > WRONG * *ns && off > spread))
+        return false;
+    *ns = median;
+    return true;
+}
+
+/* Per copied range, by its bytes. The host's part of staged ones is not in the
+ * devices' records. */
+static clv_status learn_copies(observer *o, bool out)
+{
+    const bool apart = o->known.copy_byte_out > 0; /* the ways differ */
+    const double few = out ? o->known.copy_out : o->known.copy;
+    const double byte = out ? o->known.copy_byte_out : o->known.copy_byte;
+    double *const new_few = out ? &o->now.copy_out : &o->now.copy;
+    double *const new_byte = out ? &o->now.copy_byte_out : &o->now.copy_byte;
+    const core_exec_run *run = &o->exec->latest;
+    planner_fit_sample *samples = calloc(run->n_copies + 1u, sizeof *samples);
+    series ratios = {.values = calloc(run->n_copies + 1u, sizeof(double))};
+    double least = INFINITY, most = 0, ratio = 1;
+    planner_linear fit;
+    clv_status status =
+        samples && ratios.values ? CLV_OK : core_no_memory("for a profile");
+    for (uint32_t i = 0; i < run->n_copies && !status; i++) {
+        const core_exec_copied *c = &run->copies[i];
+        const double x = (double)c->bytes;
+        const double ns = few + byte * x;
+        if (c->device != o->device || (apart ? c->out != out : out) ||
+            !(c->ns > 0) || !(ns > 0) ||
+            o->exec->plan->devices[o->device].staged)
+            continue;
+        least = fmin(least, x);
+        most = fmax(most, x);
+        samples[ratios.n] =
+            (planner_fit_sample){.x = {x}, .ns = c->ns * o->scale};
+        ratios.values[ratios.n++] = c->ns * o->scale / ns;
+    }
+    const uint32_t n = ratios.n;
+    bool off = false;
+    for (uint32_t i = 0; i < n; i++)
+        off = off || fabs(ratios.values[i] - 1) > WRONG;
+    if (!status && off && n >= FEW && most > APART * least) {
+        status = planner_linear_fit(samples, n, 1, &fit);
+        if (!status && fit.r2 > 1 - WRONG) {
+            *new_few = fit.alpha;
+            *new_byte = fit.beta[0];
+            o->changed |= PLANNER_LEARNED_COPY;
+        }
+    } else if (!status && off && n >= FEW) {
+        qsort(ratios.values, n, sizeof *ratios.values, compare);
+        ratio = ratios.values[n / 2];
+        *new_few *= ratio;
+        *new_byte *= ratio;
+        o->changed |= PLANNER_LEARNED_COPY;
+    }
+    free(samples);
+    free(ratios.values);
+    return status;
+}
+
+static clv_status learn_device(observer *o, planner_profile *profile)
+{
+    double *fields[N_SERIES] = {&o->now.submit, &o->now.submit_idle,
+                                &o->now.dispatch, &o->now.wait_poll,
+                                &o->now.wait_block};
+    see_steps(o);
+    see_waits(o);
+    for (uint32_t i = 0; i < N_SERIES; i++)
+        if (differs(o, &o->seen[i], fields[i]))
+            o->changed |= 1u << i;
+    CLV_TRY(learn_copies(o, false));
+    CLV_TRY(learn_copies(o, true));
+    if (!o->changed)
+        return CLV_OK;
+    o->now.learned |= o->changed;
+    return planner_profile_learn_overheads(
+        profile, o->exec->plan->devices[o->device].dev, &o->now);
+}
+
+clv_status planner_overheads_learn(const clv_exec *exec,
+                                   planner_profile *profile, double scale,
+                                   bool *any)
+{
+    const clv_plan *plan = exec->plan;
+    const size_t room = (size_t)plan->n_steps + plan->n_waits + 1;
+    double *values = calloc(N_SERIES * room, sizeof *values);
+    clv_status status = values ? CLV_OK : core_no_memory("for a profile");
+    *any = false;
+    for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
+        clv_device *dev = plan->devices[d].dev;
+        const planner_overheads *known =
+            planner_profile_overheads(profile, dev);
+        if (!plan->devices[d].n_steps || !known)
+            continue;
+        observer o = {.exec = exec, .device = d, .known = *known};
+        o.now = *known;
+        o.is_virtual = dev->info.clock == CLV_CLOCK_VIRTUAL;
+        o.scale = o.is_virtual ? 1 : scale;
+        o.exact = o.is_virtual && !(plan->noise > 0);
+        for (uint32_t i = 0; i < N_SERIES; i++)
+            o.seen[i].values = values + i * room;
+        status = learn_device(&o, profile);
+        *any = *any || o.changed;
+    }
+    free(values);
+    return status;
+}
