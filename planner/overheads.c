@@ -155,15 +155,34 @@ static bool differs(const observer *o, series *s, double *ns)
     return true;
 }
 
+/* What a copy out took as if it had gone in: copies in that begin a submit are
+ * not in the records, so the ways are taken to differ as they were known to. */
+static double as_if_in(const planner_overheads *known,
+                       const core_exec_copied *c, double ns)
+{
+    const double x = (double)c->bytes;
+    return c->out && known->copy_byte_out > 0
+               ? ns * (known->copy + known->copy_byte * x) /
+                     (known->copy_out + known->copy_byte_out * x)
+               : ns;
+}
+
+static void set_copies(observer *o, double copy, double byte)
+{
+    const planner_overheads *known = &o->known;
+    if (known->copy > 0)
+        o->now.copy_out = known->copy_out * copy / known->copy;
+    if (known->copy_byte > 0)
+        o->now.copy_byte_out = known->copy_byte_out * byte / known->copy_byte;
+    o->now.copy = copy;
+    o->now.copy_byte = byte;
+    o->changed |= PLANNER_LEARNED_COPY;
+}
+
 /* Per copied range, by its bytes. The host's part of staged ones is not in the
  * devices' records. */
-static clv_status learn_copies(observer *o, bool out)
+static clv_status learn_copies(observer *o)
 {
-    const bool apart = o->known.copy_byte_out > 0; /* the ways differ */
-    const double few = out ? o->known.copy_out : o->known.copy;
-    const double byte = out ? o->known.copy_byte_out : o->known.copy_byte;
-    double *const new_few = out ? &o->now.copy_out : &o->now.copy;
-    double *const new_byte = out ? &o->now.copy_byte_out : &o->now.copy_byte;
     const core_exec_run *run = &o->exec->latest;
     planner_fit_sample *samples = calloc(run->n_copies + 1u, sizeof *samples);
     series ratios = {.values = calloc(run->n_copies + 1u, sizeof(double))};
@@ -174,16 +193,15 @@ static clv_status learn_copies(observer *o, bool out)
     for (uint32_t i = 0; i < run->n_copies && !status; i++) {
         const core_exec_copied *c = &run->copies[i];
         const double x = (double)c->bytes;
-        const double ns = few + byte * x;
-        if (c->device != o->device || (apart ? c->out != out : out) ||
-            !(c->ns > 0) || !(ns > 0) ||
+        const double ns = o->known.copy + o->known.copy_byte * x;
+        const double took = as_if_in(&o->known, c, c->ns) * o->scale;
+        if (c->device != o->device || !(c->ns > 0) || !(ns > 0) ||
             o->exec->plan->devices[o->device].staged)
             continue;
         least = fmin(least, x);
         most = fmax(most, x);
-        samples[ratios.n] =
-            (planner_fit_sample){.x = {x}, .ns = c->ns * o->scale};
-        ratios.values[ratios.n++] = c->ns * o->scale / ns;
+        samples[ratios.n] = (planner_fit_sample){.x = {x}, .ns = took};
+        ratios.values[ratios.n++] = took / ns;
     }
     const uint32_t n = ratios.n;
     bool off = false;
@@ -191,17 +209,12 @@ static clv_status learn_copies(observer *o, bool out)
         off = off || fabs(ratios.values[i] - 1) > WRONG;
     if (!status && off && n >= FEW && most > APART * least) {
         status = planner_linear_fit(samples, n, 1, &fit);
-        if (!status && fit.r2 > 1 - WRONG) {
-            *new_few = fit.alpha;
-            *new_byte = fit.beta[0];
-            o->changed |= PLANNER_LEARNED_COPY;
-        }
+        if (!status && fit.r2 > 1 - WRONG)
+            set_copies(o, fit.alpha, fit.beta[0]);
     } else if (!status && off && n >= FEW) {
         qsort(ratios.values, n, sizeof *ratios.values, compare);
         ratio = ratios.values[n / 2];
-        *new_few *= ratio;
-        *new_byte *= ratio;
-        o->changed |= PLANNER_LEARNED_COPY;
+        set_copies(o, o->known.copy * ratio, o->known.copy_byte * ratio);
     }
     free(samples);
     free(ratios.values);
@@ -218,8 +231,7 @@ static clv_status learn_device(observer *o, planner_profile *profile)
     for (uint32_t i = 0; i < N_SERIES; i++)
         if (differs(o, &o->seen[i], fields[i]))
             o->changed |= 1u << i;
-    CLV_TRY(learn_copies(o, false));
-    CLV_TRY(learn_copies(o, true));
+    CLV_TRY(learn_copies(o));
     if (!o->changed)
         return CLV_OK;
     o->now.learned |= o->changed;
