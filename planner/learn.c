@@ -7,6 +7,7 @@
 #include "../core/config/config.h"
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
+#include "limits.h"
 #include "overheads.h"
 #include "planner.h"
 #include "prepare.h"
@@ -364,7 +365,7 @@ static bool may_move(const clv_plan *plan)
         for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
             if (plan->loads[i].device == d && !plan->loads[i].streamed)
                 sum += plan->loads[i].bytes;
-        if (sum > clv_device_room(plan->devices[d].dev))
+        if (sum > planner_room(plan->devices[d].dev))
             return false;
     }
     return true;

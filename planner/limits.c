@@ -4,6 +4,35 @@
 /* Of max_share: times are predictions. */
 #define TOLERANCE 0.02
 
+/* Of a device's own memory, for what no plan counts: buffers that copies pass
+ * through, drivers, programs. */
+#define RESERVE_PART 32
+#define RESERVE_MOST ((uint64_t)160 << 20)
+/* Of the same, what weights leave to values between nodes. */
+#define WORKSPACE_PART 16
+
+uint64_t planner_room(clv_device *dev)
+{
+    const uint64_t all =
+        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
+    const uint64_t room = clv_device_room(dev);
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL || room == UINT64_MAX)
+        return room;
+    const uint64_t part = all / RESERVE_PART;
+    const uint64_t reserve = part < RESERVE_MOST ? part : RESERVE_MOST;
+    return room > reserve ? room - reserve : 0;
+}
+
+/* Of weights, those that are still to be loaded. */
+static uint64_t weight_bytes(const clv_plan *plan, uint32_t device)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].device == device && !plan->loads[i].streamed)
+            sum += core_plan_missing(plan, &plan->loads[i]);
+    return sum;
+}
+
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
 {
     const core_plan_device *d = &plan->devices[device];
@@ -15,18 +44,23 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
             plan->places[v].memory == 1 + device &&
             plan->graph->values[v].base == v)
             states += plan->places[v].size;
-    uint64_t sum = d->memory.size + (states > there ? states - there : 0);
-    for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].device == device && !plan->loads[i].streamed)
-            sum += core_plan_missing(plan, &plan->loads[i]);
-    return sum;
+    return d->memory.size + d->scratch_size +
+           (states > there ? states - there : 0) + weight_bytes(plan, device);
 }
 
-static uint64_t bytes_over(const clv_plan *plan, uint32_t device)
+/* Weights stay, so those of the first plan would leave nothing for the values
+ * of others, which work with the same weights. */
+uint64_t planner_limits_over(const clv_plan *plan, uint32_t device)
 {
-    uint64_t room = plan->devices[device].room;
-    uint64_t bytes = planner_limits_bytes(plan, device);
-    return bytes > room ? bytes - room : 0;
+    const core_plan_device *d = &plan->devices[device];
+    const uint64_t bytes = planner_limits_bytes(plan, device);
+    if (!bytes || d->room == UINT64_MAX)
+        return 0;
+    const uint64_t weights = weight_bytes(plan, device);
+    const uint64_t left = d->dev->info.memory_size / WORKSPACE_PART;
+    const uint64_t most = weights && d->room > left ? d->room - left : 0;
+    const uint64_t over = weights > most ? weights - most : 0;
+    return bytes > d->room && bytes - d->room > over ? bytes - d->room : over;
 }
 
 double planner_limits_share(const clv_plan *plan, uint32_t device)
@@ -52,7 +86,7 @@ planner_excess planner_limits_excess(const clv_plan *plan)
     planner_excess sum = {0};
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         double share = share_over(plan, d);
-        sum.bytes += bytes_over(plan, d);
+        sum.bytes += planner_limits_over(plan, d);
         sum.share = share > sum.share ? share : sum.share;
     }
     return sum;
@@ -62,7 +96,7 @@ clv_status planner_limits_check(const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const clv_device *dev = plan->devices[d].dev;
-        uint64_t over = bytes_over(plan, d);
+        uint64_t over = planner_limits_over(plan, d);
         if (over)
             return clv_error(
                 CLV_ERR_LIMIT,

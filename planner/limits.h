@@ -7,9 +7,15 @@
 
 #include "../core/plan/plan.h"
 
+/* Bytes of the device's own memory that plans may use: clv_device_room(), less
+ * a reserve. */
+uint64_t planner_room(clv_device *dev);
 /* Bytes that the plan takes of memory that the device has for itself and that
- * are not there yet: weights, states, and values between nodes. */
+ * are not there yet: weights, states, values between nodes, and scratch. */
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device);
+/* By how much it is more than there is, or leaves less than the intermediate
+ * values of another plan may take. */
+uint64_t planner_limits_over(const clv_plan *plan, uint32_t device);
 /* The part of the run's time that the device works: as the forecast has it;
  * without one all of it for the only device at work, else 0. */
 double planner_limits_share(const clv_plan *plan, uint32_t device);

@@ -155,6 +155,30 @@ static bool differs(const observer *o, series *s, double *ns)
     return true;
 }
 
+/* What a copy out took as if it had gone in: copies in that begin a submit are
+ * not in the records, so the ways are taken to differ as they were known to. */
+static double as_if_in(const planner_overheads *known,
+                       const core_exec_copied *c, double ns)
+{
+    const double x = (double)c->bytes;
+    return c->out && known->copy_byte_out > 0
+               ? ns * (known->copy + known->copy_byte * x) /
+                     (known->copy_out + known->copy_byte_out * x)
+               : ns;
+}
+
+static void set_copies(observer *o, double copy, double byte)
+{
+    const planner_overheads *known = &o->known;
+    if (known->copy > 0)
+        o->now.copy_out = known->copy_out * copy / known->copy;
+    if (known->copy_byte > 0)
+        o->now.copy_byte_out = known->copy_byte_out * byte / known->copy_byte;
+    o->now.copy = copy;
+    o->now.copy_byte = byte;
+    o->changed |= PLANNER_LEARNED_COPY;
+}
+
 /* Per copied range, by its bytes. The host's part of staged ones is not in the
  * devices' records. */
 static clv_status learn_copies(observer *o)
@@ -170,14 +194,14 @@ static clv_status learn_copies(observer *o)
         const core_exec_copied *c = &run->copies[i];
         const double x = (double)c->bytes;
         const double ns = o->known.copy + o->known.copy_byte * x;
+        const double took = as_if_in(&o->known, c, c->ns) * o->scale;
         if (c->device != o->device || !(c->ns > 0) || !(ns > 0) ||
             o->exec->plan->devices[o->device].staged)
             continue;
         least = fmin(least, x);
         most = fmax(most, x);
-        samples[ratios.n] =
-            (planner_fit_sample){.x = {x}, .ns = c->ns * o->scale};
-        ratios.values[ratios.n++] = c->ns * o->scale / ns;
+        samples[ratios.n] = (planner_fit_sample){.x = {x}, .ns = took};
+        ratios.values[ratios.n++] = took / ns;
     }
     const uint32_t n = ratios.n;
     bool off = false;
@@ -185,17 +209,12 @@ static clv_status learn_copies(observer *o)
         off = off || fabs(ratios.values[i] - 1) > WRONG;
     if (!status && off && n >= FEW && most > APART * least) {
         status = planner_linear_fit(samples, n, 1, &fit);
-        if (!status && fit.r2 > 1 - WRONG) {
-            o->now.copy = fit.alpha;
-            o->now.copy_byte = fit.beta[0];
-            o->changed |= PLANNER_LEARNED_COPY;
-        }
+        if (!status && fit.r2 > 1 - WRONG)
+            set_copies(o, fit.alpha, fit.beta[0]);
     } else if (!status && off && n >= FEW) {
         qsort(ratios.values, n, sizeof *ratios.values, compare);
         ratio = ratios.values[n / 2];
-        o->now.copy *= ratio;
-        o->now.copy_byte *= ratio;
-        o->changed |= PLANNER_LEARNED_COPY;
+        set_copies(o, o->known.copy * ratio, o->known.copy_byte * ratio);
     }
     free(samples);
     free(ratios.values);

@@ -133,13 +133,10 @@ static void tighten(solver *v, const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         planner_solve_device *dev = &v->c.devices[d];
-        uint64_t room = v->plan->devices[d].room;
-        uint64_t bytes = planner_limits_bytes(plan, d);
+        const uint64_t over = planner_limits_over(plan, d);
         double share = planner_limits_share(plan, d);
         double most = core_device_max_share(v->devices[d]);
-        if (bytes > room)
-            dev->memory -=
-                bytes - room < dev->memory ? bytes - room : dev->memory;
+        dev->memory -= over < dev->memory ? over : dev->memory;
         if (most < 1 && share > most)
             dev->max_share *= most / share;
     }

@@ -1,11 +1,8 @@
 #include "memory.h"
+#include "answer.h"
+#include "loss.h"
 
-#include <string.h>
-
-/* Of a device's own memory, for what no plan counts: buffers that copies pass
- * through, drivers, programs. */
-#define RESERVE_PART 32
-#define RESERVE_MOST ((uint64_t)160 << 20)
+#include <stdlib.h>
 
 #define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
 
@@ -63,31 +60,41 @@ clv_status core_device_can_exchange(const clv_device *dev)
                      dev->id);
 }
 
-static uint64_t room_left(const clv_device *dev, uint64_t reserve_part)
+/* What the plugin says is left, which counts what it keeps itself; 0: nobody
+ * knows. */
+static uint64_t budget_of(clv_device *dev, uint32_t type)
 {
-    uint32_t type;
-    uint64_t all =
-        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
-    uint64_t used = atomic_load(&dev->local_bytes);
-    if (!all || !core_device_has_local(dev, &type))
-        return UINT64_MAX;
-    if (reserve_part)
-        used += all / reserve_part < RESERVE_MOST ? all / reserve_part
-                                                  : RESERVE_MOST;
-    return all > used ? all - used : 0;
+    clv_mem_type init = CLV_INIT(clv_mem_type, CLV_STRUCT_MEM_TYPE);
+    uint32_t count = dev->n_mem_types;
+    clv_mem_type *types = calloc(count, sizeof *types);
+    for (uint32_t i = 0; types && i < count; i++)
+        types[i] = init;
+    const uint64_t left = types && !core_device_usable(dev) &&
+                                  !CORE_CALL(dev, mem_types, dev->handle,
+                                             &count, types, sizeof *types)
+                              ? types[type].budget
+                              : 0;
+    free(types);
+    return left;
 }
 
-uint64_t clv_device_room(const clv_device *dev)
+uint64_t clv_device_room(clv_device *dev)
 {
-    const bool simulated = dev->info.clock == CLV_CLOCK_VIRTUAL;
-    return room_left(dev, simulated ? 0 : RESERVE_PART);
+    uint32_t type = 0;
+    const uint64_t used = atomic_load(&dev->local_bytes);
+    const uint64_t all =
+        dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
+    if (!all || !core_device_has_local(dev, &type))
+        return UINT64_MAX;
+    const uint64_t left = all > used ? all - used : 0;
+    const uint64_t budget = budget_of(dev, type);
+    return budget && budget < left ? budget : left;
 }
 
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what)
 {
-    uint64_t room = room_left(dev, 0);
-    if (size <= room)
+    if (size <= clv_device_room(dev))
         return CLV_OK;
     return clv_error(CLV_ERR_NO_MEMORY,
                      "device '%s' has %llu MiB of memory, of which %llu are in "

@@ -84,6 +84,7 @@ typedef struct core_exec_moments {
 
 typedef struct core_exec_copied {
     uint32_t device;
+    bool out; /* of memory of the device's own */
     uint64_t bytes;
     double ns;
 } core_exec_copied;

@@ -4,6 +4,7 @@
  * run it was.
  */
 #include "trace.h"
+#include "../device/memory.h"
 #include "../base/grow.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
@@ -144,6 +145,12 @@ static void add_node(collection *c, uint32_t step, const clv_trace_record *r,
         g->kernels[g->n++] = one_run(c, r->name, ns);
 }
 
+static bool leaves(const collection *c, const core_command *copy)
+{
+    uint32_t own;
+    return core_device_has_local(c->dev, &own) && copy->dst->mem_type != own;
+}
+
 /* Without memory a copy is not noted. */
 static void note_moments(collection *c, uint32_t step,
                          const clv_trace_record *r, double ns)
@@ -161,6 +168,7 @@ static void note_moments(collection *c, uint32_t step,
                   sizeof *run->copies))
         run->copies[run->n_copies++] =
             (core_exec_copied){c->exec->plan->steps[step].device,
+                               leaves(c, &s->commands[r->command]),
                                s->commands[r->command].size, ns};
 }
 

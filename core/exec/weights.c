@@ -7,11 +7,6 @@
 #include "weights.h"
 #include <stdio.h>
 
-static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
-{
-    return plan->graph->values[load->weight].weight;
-}
-
 /* Bytes that are still to be copied to a device. */
 static uint64_t missing_bytes(const clv_plan *plan, uint32_t device,
                               bool streamed)
@@ -27,7 +22,7 @@ static uint64_t missing_bytes(const clv_plan *plan, uint32_t device,
 clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                             const core_object **out)
 {
-    clv_tensor *tensor = tensor_of(plan, load);
+    clv_tensor *tensor = plan->graph->values[load->weight].weight;
     clv_device *dev = plan->devices[load->device].dev;
     clv_value base = plan->graph->values[load->weight].base;
     clv_status status = core_tensor_object(tensor, dev, plan->pointer_align,

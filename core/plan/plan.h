@@ -161,13 +161,13 @@ typedef struct core_plan_device {
     clv_device *dev;
     uint32_t queue;   /* of the device: 0, or one that only copies */
     uint32_t n_steps; /* of a run; 0: unused */
-    uint64_t room;    /* clv_device_room() before anything was measured */
+    uint64_t room;    /* planner_room() before anything was measured */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see */
     uint32_t local_type;
-    uint64_t staging_size;
-    core_memplan memory; /* of its own arena, if it is local */
+    uint64_t staging_size, scratch_size; /* latter: that its programs share */
+    core_memplan memory;                 /* of its own arena, if it is local */
     /* The highest rates that were measured on it, a ns; 0: unknown. */
     double top_bytes, top_flops;
 } core_plan_device;

@@ -277,9 +277,9 @@ CLV_API clv_status clv_context_find_device(const clv_context *ctx,
 CLV_API const char *clv_device_id(const clv_device *dev);
 CLV_API const char *clv_device_plugin(const clv_device *dev);
 CLV_API const clv_device_info *clv_device_info_of(const clv_device *dev);
-/* Bytes of memory of its own that plans may still use; UINT64_MAX: it works in
- * the host's, or nobody knows. */
-CLV_API uint64_t clv_device_room(const clv_device *dev);
+/* Bytes of its own memory that were free when it was opened and are not in use;
+ * UINT64_MAX: it has none of its own, or nobody knows. */
+CLV_API uint64_t clv_device_room(clv_device *dev);
 /* Whether the device is out of use: it said so, work on it failed, or it ran
  * past core.wait_timeout. Plans leave it out; nothing but a new context brings
  * it back. */

@@ -513,6 +513,8 @@ typedef struct clv_op_caps {
                                      if both have the same dtype, dimensions and
                                      strides */
     uint32_t pointer_align, stride_align; /* bytes; 0: element size */
+    /* Bytes of the device's memory, about, that a program takes for it beside
+     * what is bound, and that programs of the device share. */
     uint64_t scratch_size;
     uint32_t accumulate; /* clv_dtype of sums */
     uint32_t reserved;
@@ -604,7 +606,7 @@ typedef struct clv_mem_type {
     uint32_t reserved;
     uint64_t alignment;    /* of allocations */
     uint64_t max_size;     /* of one allocation; 0: memory size */
-    uint64_t budget;       /* bytes now available; 0: unknown */
+    uint64_t budget;       /* bytes now available, 1: none; 0: unknown */
     uint64_t import_align; /* of pointer, offset and size */
     double import_ns;      /* cost of one import */
     double bandwidth;      /* bytes a second; 0: unknown */

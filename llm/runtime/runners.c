@@ -80,7 +80,7 @@ static void look_at_devices(llm_runners *r)
     r->n_devices = 0;
     r->fixed = r->scarce = false;
     for (uint32_t i = 0; i < count_devices(r); i++) {
-        const clv_device *dev = device_at(r, i);
+        clv_device *dev = device_at(r, i);
         if (!dev || clv_device_lost(dev))
             continue;
         r->n_devices++;

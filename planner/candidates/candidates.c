@@ -84,8 +84,12 @@ static void describe_devices(planner_maker *m)
         }
         if (!o)
             continue;
-        out->copy_ns = o->copy;
-        out->copy_byte_ns = o->copy_byte;
+        /* Values go both ways. */
+        out->copy_ns =
+            o->copy_byte_out > 0 ? (o->copy + o->copy_out) / 2 : o->copy;
+        out->copy_byte_ns = o->copy_byte_out > 0
+                                ? (o->copy_byte + o->copy_byte_out) / 2
+                                : o->copy_byte;
         out->submit_ns = o->submit;
         out->submit_idle_ns = o->submit_idle;
         out->dispatch_ns = o->dispatch;

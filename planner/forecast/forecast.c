@@ -9,7 +9,7 @@
 /* ------------------------------------------------------------------------ */
 /* What the parts cost alone                                                 */
 
-/* By the profile's copy of a few bytes, and of each byte more. */
+/* By the profile's copy of a few bytes, and of each byte more, that way. */
 static clv_status cost_of_copy(const planner_play *play, uint32_t part,
                                const int64_t *symbols, planner_part_load *out)
 {
@@ -27,7 +27,10 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
     *out = (planner_part_load){0};
     if (status)
         return status;
-    out->ns = o->copy * n + o->copy_byte * bytes;
+    const bool leaves =
+        o->copy_byte_out > 0 && core_part_copies_out(plan, part);
+    out->ns = (leaves ? o->copy_out : o->copy) * n +
+              (leaves ? o->copy_byte_out : o->copy_byte) * bytes;
     out->bytes_ns =
         out->ns > 0 && !plan->devices[plan->parts[part].device].local
             ? bytes / out->ns

@@ -15,6 +15,8 @@
 
 /* Cache lines, so that parts of one value on two devices do not share one. */
 #define MIN_ALIGN 64
+/* So that no answer of a plugin makes sums overflow. */
+#define MOST_SCRATCH ((uint64_t)1 << 60)
 
 static uint32_t home_of(const clv_plan *plan, clv_value value)
 {
@@ -337,6 +339,17 @@ static clv_status check_sharing(const clv_plan *plan)
     return CLV_OK;
 }
 
+/* What the programs of each device share: they run one after another. */
+static void find_scratch(clv_plan *plan, const clv_op_caps *caps)
+{
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        core_plan_device *d = &plan->devices[plan->parts[p].device];
+        const uint64_t size = caps[plan->parts[p].node].scratch_size;
+        if (!core_part_copies(plan, p) && size > d->scratch_size)
+            d->scratch_size = size < MOST_SCRATCH ? size : MOST_SCRATCH;
+    }
+}
+
 clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
 {
     const clv_graph *graph = plan->graph;
@@ -348,6 +361,7 @@ clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     plan->align =
         plan->pointer_align > MIN_ALIGN ? plan->pointer_align : MIN_ALIGN;
+    find_scratch(plan, caps);
     planner_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);
     clv_status status =

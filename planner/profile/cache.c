@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORMAT 1
+#define FORMAT 2
 #define MAX_SIZE (UINT64_C(64) << 20)
 
 /* With the end of the text, so that "a", "b" is not "ab". */
@@ -118,7 +118,8 @@ clv_status planner_profile_name(planner_profile *profile,
 
 /* Of devices together; false when memory runs out. */
 static bool name_set(const planner_profile *profile, clv_device *const *devs,
-                     uint32_t n, char **key, char **path)
+                     uint32_t n, const planner_workload_kind *weights,
+                     char **key, char **path)
 {
     core_text text = {0};
     uint64_t h = CORE_HASH_SEED;
@@ -130,6 +131,8 @@ static bool name_set(const planner_profile *profile, clv_device *const *devs,
         const uint64_t one_hash = hash_of(devs[i]);
         h = core_hash(h, &one_hash, sizeof one_hash);
     }
+    if (weights->weight_dtype)
+        h = core_hash(h, weights, sizeof *weights);
     *path = path_of(profile->ctx, "together", h);
     return core_text_take(&text, key) == CLV_OK;
 }
@@ -209,16 +212,18 @@ void planner_profile_save(planner_profile *profile,
 }
 
 clv_status planner_profile_load_set(planner_profile *profile,
-                                    clv_device *const *devs, uint32_t n)
+                                    clv_device *const *devs, uint32_t n,
+                                    const planner_workload_kind *weights)
 {
     char *key = NULL, *path = NULL;
     clv_file_map map;
-    planner_contention c = {.alone = calloc(n, sizeof *c.alone),
+    planner_contention c = {.weights = *weights,
+                            .alone = calloc(n, sizeof *c.alone),
                             .slowdown = calloc(n, sizeof *c.slowdown)};
-    clv_status status =
-        c.alone && c.slowdown && name_set(profile, devs, n, &key, &path)
-            ? CLV_OK
-            : core_no_memory("for a profile");
+    clv_status status = c.alone && c.slowdown &&
+                                name_set(profile, devs, n, weights, &key, &path)
+                            ? CLV_OK
+                            : core_no_memory("for a profile");
     bool taken = false;
     if (!status && open_file(profile, path, &map)) {
         status = planner_profile_parse_set((const char *)map.data, map.size,
@@ -250,8 +255,9 @@ void planner_profile_save_set(planner_profile *profile, clv_device *const *devs,
         if (profile->sets[i].n == n &&
             !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
             set = &profile->sets[i];
-    if (set && name_set(profile, devs, n, &key, &path) && path &&
-        !planner_profile_format_set(set, key, &text))
+    if (set &&
+        name_set(profile, devs, n, &set->contention.weights, &key, &path) &&
+        path && !planner_profile_format_set(set, key, &text))
         write_file(profile, path, text);
     free(text);
     free(key);

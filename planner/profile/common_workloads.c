@@ -49,28 +49,36 @@ static clv_status accepted(clv_device *dev, planner_workload *workload)
     return planner_trial_accepted(dev, workload, NULL);
 }
 
+static clv_status try_kind(clv_device *dev, const planner_workload_kind *kind,
+                           bool many, bool is_long, planner_workload *out)
+{
+    *out = (planner_workload){.kind = *kind,
+                              .n = many ? MANY_ROWS : FEW_ROWS,
+                              .in = is_long ? WIDTH : SHORT,
+                              .out = !is_long ? SHORT
+                                     : dev->info.clock == CLV_CLOCK_VIRTUAL
+                                         ? FIRST_OUT_VIRTUAL
+                                         : FIRST_OUT};
+    if (kind->op != CLV_OP_MATMUL)
+        out->in = out->out;
+    return accepted(dev, out);
+}
+
 static clv_status find(clv_device *dev, bool many, bool is_long,
+                       const planner_workload_kind *preferred,
                        planner_workload *out)
 {
     clv_status status = CLV_ERR_UNSUPPORTED;
-    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        *out = (planner_workload){.kind = kinds[i],
-                                  .n = many ? MANY_ROWS : FEW_ROWS,
-                                  .in = is_long ? WIDTH : SHORT,
-                                  .out = !is_long ? SHORT
-                                         : dev->info.clock == CLV_CLOCK_VIRTUAL
-                                             ? FIRST_OUT_VIRTUAL
-                                             : FIRST_OUT};
-        if (out->kind.op != CLV_OP_MATMUL)
-            out->in = out->out;
-        status = accepted(dev, out);
-        if (status != CLV_ERR_UNSUPPORTED)
-            return status;
-    }
-    return clv_error_prefix(status,
-                            "device '%s' takes nothing to measure it "
-                            "with",
-                            dev->id);
+    if (preferred && preferred->weight_dtype)
+        status = try_kind(dev, preferred, many, is_long, out);
+    for (uint32_t i = 0;
+         i < sizeof kinds / sizeof *kinds && status == CLV_ERR_UNSUPPORTED; i++)
+        status = try_kind(dev, &kinds[i], many, is_long, out);
+    return status ? clv_error_prefix(status,
+                                     "device '%s' takes nothing to measure it "
+                                     "with",
+                                     dev->id)
+                  : CLV_OK;
 }
 
 /* The operands lie in the pool more than once. */
@@ -97,11 +105,12 @@ static void enlarge(const planner_meter *meter, const clv_device *dev,
 }
 
 clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
-                                    bool many, double ns, planner_workload *out,
-                                    double *node_ns)
+                                    bool many, double ns,
+                                    const planner_workload_kind *preferred,
+                                    planner_workload *out, double *node_ns)
 {
     planner_sample sample;
-    clv_status status = find(dev, many, ns > 0, out);
+    clv_status status = find(dev, many, ns > 0, preferred, out);
     while (!status && (ns > 0 || node_ns)) {
         status = planner_measure_workload(meter, dev, out, &sample);
         if (status)

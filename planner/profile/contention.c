@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_KINDS 16
+
 static bool share_clock(const clv_device *a, const clv_device *b)
 {
     if (a->info.clock != b->info.clock)
@@ -14,21 +16,53 @@ static bool share_clock(const clv_device *a, const clv_device *b)
     return a->info.clock == CLV_CLOCK_REAL || a->plugin == b->plugin;
 }
 
-static bool is_known(const planner_profile *profile, clv_device *const *devs,
-                     uint32_t n)
+/* The kind of product that reads the most weights in a run of the graph. What
+ * is simulated shares memory by bytes, whatever they mean. */
+static void find_weights(const clv_graph *graph, const clv_device *dev,
+                         planner_workload_kind *out)
 {
-    for (uint32_t i = 0; i < profile->n_sets; i++)
-        if (profile->sets[i].n == n &&
-            !memcmp(profile->sets[i].devices, devs, n * sizeof *devs))
+    planner_workload_kind kinds[MAX_KINDS];
+    double bytes[MAX_KINDS] = {0};
+    uint32_t n = 0, best = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        planner_workload w;
+        uint32_t k = 0;
+        if (graph->nodes[i].op != CLV_OP_MATMUL ||
+            dev->info.clock != CLV_CLOCK_REAL)
+            continue;
+        planner_workload_of(graph, i, NULL, NULL, &w);
+        w.kind.variant = 0; /* with a bias or not */
+        while (k < n && memcmp(&kinds[k], &w.kind, sizeof *kinds))
+            k++;
+        if (k == MAX_KINDS)
+            continue;
+        n += k == n;
+        kinds[k] = w.kind;
+        bytes[k] += planner_workload_bytes(&w);
+        best = bytes[k] > bytes[best] ? k : best;
+    }
+    *out = n ? kinds[best] : (planner_workload_kind){0};
+}
+
+static bool is_known(const planner_profile *profile, clv_device *const *devs,
+                     uint32_t n, const planner_workload_kind *weights)
+{
+    for (uint32_t i = 0; i < profile->n_sets; i++) {
+        const planner_profile_set *set = &profile->sets[i];
+        if (set->n == n && !memcmp(set->devices, devs, n * sizeof *devs) &&
+            (!weights->weight_dtype ||
+             !memcmp(&set->contention.weights, weights, sizeof *weights)))
             return true;
+    }
     return false;
 }
 
 static clv_status measure_set(planner_coverage *s, clv_device *const *devs,
-                              uint32_t n)
+                              uint32_t n, const planner_workload_kind *weights)
 {
     planner_profile *profile = s->profile;
-    planner_contention c = {.alone = calloc(n, sizeof *c.alone),
+    planner_contention c = {.weights = *weights,
+                            .alone = calloc(n, sizeof *c.alone),
                             .slowdown = calloc(n, sizeof *c.slowdown)};
     clv_status status = c.alone && c.slowdown ? planner_coverage_open(s)
                                               : core_no_memory("for a profile");
@@ -62,19 +96,21 @@ static clv_status measure_set(planner_coverage *s, clv_device *const *devs,
     return CLV_OK;
 }
 
-static clv_status cover_set(planner_coverage *s, clv_device *const *devs,
-                            uint32_t n)
+static clv_status cover_set(planner_coverage *s, const clv_graph *graph,
+                            clv_device *const *devs, uint32_t n)
 {
     planner_profile *profile = s->profile;
+    planner_workload_kind weights;
     clv_status status = CLV_OK;
     if (n < 2)
         return CLV_OK;
-    if (!s->params->again && !is_known(profile, devs, n))
-        status = planner_profile_load_set(profile, devs, n);
+    find_weights(graph, devs[0], &weights);
+    if (!s->params->again && !is_known(profile, devs, n, &weights))
+        status = planner_profile_load_set(profile, devs, n, &weights);
     if (status || !planner_coverage_may_measure(s) ||
-        (!s->params->again && is_known(profile, devs, n)))
+        (!s->params->again && is_known(profile, devs, n, &weights)))
         return status;
-    return measure_set(s, devs, n);
+    return measure_set(s, devs, n, &weights);
 }
 
 /* Without being asked, only devices are measured together that have to share
@@ -93,7 +129,8 @@ static bool is_worth(const planner_coverage *s, clv_device *dev,
 }
 
 /* Each group of those that share a clock, in the context's order. */
-clv_status planner_coverage_contention(planner_coverage *s)
+clv_status planner_coverage_contention(planner_coverage *s,
+                                       const clv_graph *graph)
 {
     const clv_context *ctx = s->profile->ctx;
     const planner_profile_params *params = s->params;
@@ -111,7 +148,7 @@ clv_status planner_coverage_contention(planner_coverage *s)
                 group[n++] = dev;
         }
         if (n && group[0] == ctx->devices[i])
-            status = cover_set(s, group, n);
+            status = cover_set(s, graph, group, n);
     }
     free(group);
     return status;

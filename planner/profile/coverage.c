@@ -510,7 +510,7 @@ clv_status planner_profile_cover(planner_profile *profile,
     for (; s.index < params->n_devices && !status; s.index++)
         status = cover_device(&s, graph);
     if (!status)
-        status = planner_coverage_contention(&s);
+        status = planner_coverage_contention(&s, graph);
     for (s.index = 0; s.index < params->n_devices && !status; s.index++)
         status = find_pace(&s);
     planner_coverage_close(&s);

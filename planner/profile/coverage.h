@@ -27,5 +27,7 @@ bool planner_coverage_is_quick(const planner_coverage *s,
                                const clv_device *dev);
 /* Whether to do more than read the cache. */
 bool planner_coverage_may_measure(const planner_coverage *s);
-/* Each group of the devices that shares a clock, as far as it is not known. */
-clv_status planner_coverage_contention(planner_coverage *s);
+/* Each group of the devices that shares a clock, with weights such as the graph
+ * has, as far as it is not known. */
+clv_status planner_coverage_contention(planner_coverage *s,
+                                       const clv_graph *graph);

@@ -1,6 +1,7 @@
 /* The meter: settings, and the memory that operands lie in. */
 #include "trial.h"
 #include "../../core/base/error.h"
+#include "../../core/device/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #define POOL_LEAST ((uint64_t)256 << 20)
 #define CACHES 4 /* times the last cache that a pool has at least */
 #define PAGE 4096u
+#define POOL_LEAVES 8 /* this part of a device's memory is for programs */
 #define PATTERN ((uint64_t)1 << 20)
 
 static uint64_t physical_memory(void)
@@ -136,10 +138,27 @@ static uint64_t usual_size(uint64_t need)
     return size;
 }
 
-clv_status planner_pool_reserve(planner_meter *meter, uint64_t need,
-                                bool filled)
+/* A device with memory of its own holds a copy of the pool, beside what plans
+ * and programs have there. */
+static uint64_t largest_pool(const planner_meter *meter, clv_device *dev,
+                             uint64_t align)
 {
-    const uint64_t most = meter->params.max_pool / PAGE * PAGE;
+    uint64_t room = clv_device_room(dev);
+    if (room != UINT64_MAX && meter->pool) {
+        const core_runs all = core_tensor_whole(meter->pool->tensor);
+        if (core_tensor_has_copy(meter->pool->tensor, dev, align,
+                                 CORE_HOLD_COPY, &all))
+            room += meter->pool->size;
+    }
+    room -= room == UINT64_MAX ? 0 : room / POOL_LEAVES;
+    return (room < meter->params.max_pool ? room : meter->params.max_pool) /
+           PAGE * PAGE;
+}
+
+clv_status planner_pool_reserve(planner_meter *meter, clv_device *dev,
+                                uint64_t align, uint64_t need, bool filled)
+{
+    const uint64_t most = largest_pool(meter, dev, align);
     uint64_t size = (need + PAGE - 1) / PAGE * PAGE;
     if (size > most)
         return clv_error(CLV_ERR_LIMIT,
@@ -150,7 +169,7 @@ clv_status planner_pool_reserve(planner_meter *meter, uint64_t need,
     if (filled)
         size = usual_size(size) < most ? usual_size(size) : most;
     planner_pool *pool = meter->pool;
-    if (!pool || pool->size < size) {
+    if (!pool || pool->size < size || pool->size > most) {
         clv_status status = make_pool(meter, size);
         if (status)
             return status;

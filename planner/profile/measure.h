@@ -77,7 +77,9 @@ typedef struct planner_overheads {
     double wait_block;  /* and when it blocks */
     double copy;        /* a copy of few bytes, */
     double copy_byte;   /* and for each byte more; 0: the device cannot */
-    uint32_t learned;   /* which of them runs have corrected, as bits */
+    double copy_out;    /* the same out of memory of the device's own, */
+    double copy_byte_out; /* 0: as into it */
+    uint32_t learned;     /* which of them runs have corrected, as bits */
 } planner_overheads;
 enum {
     PLANNER_LEARNED_SUBMIT = 1u << 0, /* in the order of the fields */
@@ -95,6 +97,8 @@ clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
 
 /* How devices disturb each other. */
 typedef struct planner_contention {
+    planner_workload_kind weights; /* in: the products to measure with, where
+                                      devices take them; weight_dtype 0: any */
     double bandwidth; /* bytes/ns of all together that share the host's memory,
                          each with memory-bound work; 0: not measured, or there
                          are not two */

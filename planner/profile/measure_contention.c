@@ -46,11 +46,6 @@ typedef struct party {
     double bytes;    /* that it moves */
 } party;
 
-static double typical(bool noisy, double *values, uint32_t n)
-{
-    return noisy ? planner_mean(values, n) : planner_undisturbed(values, n);
-}
-
 static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 {
     p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
@@ -62,7 +57,7 @@ static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 
 static clv_status party_make(planner_meter *meter, clv_device *dev,
                              bool compute, uint32_t part, uint32_t parts,
-                             party *out)
+                             const planner_workload_kind *weights, party *out)
 {
     const length_ns want = dev->info.clock != CLV_CLOCK_VIRTUAL ? real_length
                            : compute ? virtual_compute_length
@@ -75,8 +70,8 @@ static clv_status party_make(planner_meter *meter, clv_device *dev,
                                .part = part,
                                .parts = parts,
                                .shared = dev->info.clock == CLV_CLOCK_VIRTUAL};
-    clv_status status = planner_common_workloads(meter, dev, compute, want.node,
-                                                 &out->workload, &node);
+    clv_status status = planner_common_workloads(
+        meter, dev, compute, want.node, weights, &out->workload, &node);
     if (!status)
         status = set_nodes(meter, out, want.run / node);
     return status ? status : planner_trial_is_noisy(out->trial, &out->noisy);
@@ -128,7 +123,7 @@ static clv_status time_alone(const planner_meter *meter, party *p)
         status = run(p, 1);
         values[done++] = length(p);
     }
-    p->alone_ns = typical(p->noisy, values, done ? done : 1);
+    p->alone_ns = planner_typical(p->noisy, values, done ? done : 1);
     free(values);
     return status;
 }
@@ -171,7 +166,7 @@ static double slowdown(const party *parties, uint32_t n, uint32_t index)
 static double typical_slowdown(const party *p, double *values, uint32_t n)
 {
     double squares = 0;
-    const double mean = typical(p->noisy, values, n);
+    const double mean = planner_typical(p->noisy, values, n);
     if (!p->noisy || n < 2)
         return fmax(mean, 1);
     for (uint32_t i = 0; i < n; i++)
@@ -263,7 +258,8 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
     clv_status status =
         parties && values ? CLV_OK : core_no_memory("to measure devices");
     for (uint32_t i = 0; i < n && !status; i++)
-        status = party_make(meter, devs[i], compute, i, n, &parties[i]);
+        status = party_make(meter, devs[i], compute, i, n, &out->weights,
+                            &parties[i]);
     const uint32_t reps = status ? 1 : repetitions(meter, parties, n);
     uint32_t done = reps;
     if (!status)
@@ -310,7 +306,7 @@ static clv_status measure_memory(planner_meter *meter, clv_device *const *devs,
     double *alone = calloc(n, sizeof *alone);
     clv_status status =
         sharing && alone ? CLV_OK : core_no_memory("to measure devices");
-    planner_contention one = {.alone = alone};
+    planner_contention one = {.weights = out->weights, .alone = alone};
     uint32_t m = 0, type;
     for (uint32_t i = 0; i < n && !status; i++) {
         if (!core_device_has_local(devs[i], &type)) {

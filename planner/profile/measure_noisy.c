@@ -89,7 +89,8 @@ static clv_status make_reference(planner_meter *meter, clv_device *dev,
                                  core_trial **out)
 {
     planner_workload workload;
-    CLV_TRY(planner_common_workloads(meter, dev, true, 0, &workload, NULL));
+    CLV_TRY(
+        planner_common_workloads(meter, dev, true, 0, NULL, &workload, NULL));
     return make_trial(meter, dev, &workload, 1, out);
 }
 

@@ -43,6 +43,9 @@ static void md_overheads(core_text *text, const planner_overheads *o)
     if (o->copy_byte > 0)
         core_text_add(text, ", copies %.1f us and %.1f GB/s", o->copy / 1e3,
                       1 / o->copy_byte);
+    if (o->copy_byte_out > 0)
+        core_text_add(text, " in, %.1f us and %.1f GB/s out", o->copy_out / 1e3,
+                      1 / o->copy_byte_out);
     const char *before = "; corrected by runs: ";
     for (uint32_t i = 0; i < N_LEARNED; i++) {
         if (!(o->learned & 1u << i))
@@ -111,9 +114,12 @@ static void json_overheads(core_text *text, const planner_overheads *o)
                   ",\"overheads\":{\"submit_ns\":%.9g,"
                   "\"submit_idle_ns\":%.9g,\"dispatch_ns\":%.9g,"
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
-                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,\"learned\":[",
+                  "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,"
+                  "\"copy_out_ns\":%.9g,\"copy_byte_out_ns\":%.9g,"
+                  "\"learned\":[",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
-                  o->wait_block, o->copy, o->copy_byte);
+                  o->wait_block, o->copy, o->copy_byte, o->copy_out,
+                  o->copy_byte_out);
     const char *comma = "";
     for (uint32_t i = 0; i < N_LEARNED; i++) {
         if (!(o->learned & 1u << i))

@@ -209,7 +209,8 @@ clv_status planner_profile_load(planner_profile *profile,
 void planner_profile_save(planner_profile *profile,
                           const planner_profile_device *dev);
 clv_status planner_profile_load_set(planner_profile *profile,
-                                    clv_device *const *devs, uint32_t n);
+                                    clv_device *const *devs, uint32_t n,
+                                    const planner_workload_kind *weights);
 void planner_profile_save_set(planner_profile *profile, clv_device *const *devs,
                               uint32_t n);
 

@@ -146,7 +146,8 @@ static clv_status plan_layout(planner_meter *meter, clv_device *dev,
     if (status)
         return status;
     uint64_t size = round_up(hot_end(l) + l->cold, PAGE);
-    status = planner_pool_reserve(meter, size * parts, !is_virtual);
+    status =
+        planner_pool_reserve(meter, dev, l->align, size * parts, !is_virtual);
     if (status)
         return status;
     uint64_t part = meter->pool->size / parts / PAGE * PAGE;
@@ -517,4 +518,9 @@ double planner_undisturbed(double *values, uint32_t n)
 {
     qsort(values, n, sizeof *values, ascending);
     return values[(n - 1) / 4];
+}
+
+double planner_typical(bool noisy, double *values, uint32_t n)
+{
+    return noisy ? planner_mean(values, n) : planner_undisturbed(values, n);
 }

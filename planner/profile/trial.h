@@ -97,10 +97,13 @@ double planner_mean(const double *values, uint32_t n);
  * they would be undisturbed: whatever else the machine does only adds. */
 double planner_median(double *values, uint32_t n);
 double planner_undisturbed(double *values, uint32_t n);
+/* What the values say: of a device whose times are random their mean. */
+double planner_typical(bool noisy, double *values, uint32_t n);
 
-/* meter->pool has `need` bytes. filled: it is larger than caches, and holds no
- * zeros. CLV_ERR_LIMIT: need is more than max_pool. */
-clv_status planner_pool_reserve(planner_meter *meter, uint64_t need,
-                                bool filled);
+/* meter->pool has `need` bytes. filled: it is larger than caches, as far as it
+ * may be, and holds no zeros. CLV_ERR_LIMIT: need is more than max_pool, or
+ * than the device has left for a copy at multiples of align. */
+clv_status planner_pool_reserve(planner_meter *meter, clv_device *dev,
+                                uint64_t align, uint64_t need, bool filled);
 /* A trial is gone: pools that it may have held back go too. */
 void planner_pool_release(planner_meter *meter);

@@ -93,5 +93,5 @@ void gpu_budget_give(gpu_budget *budget, uint64_t size)
 uint64_t gpu_budget_left(const gpu_budget *budget)
 {
     const uint64_t used = __atomic_load_n(&budget->used, __ATOMIC_RELAXED);
-    return budget->limit > used ? budget->limit - used : 0;
+    return !budget->limit ? 0 : budget->limit > used ? budget->limit - used : 1;
 }

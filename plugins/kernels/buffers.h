@@ -34,5 +34,5 @@ gpu_budget gpu_budget_make(const clv_host_api *host, const char *plugin,
 clv_status gpu_budget_take(const clv_host_api *host, const char *device,
                            gpu_budget *budget, uint64_t size);
 void gpu_budget_give(gpu_budget *budget, uint64_t size);
-/* What is left; 0: not known. */
+/* What is left, as clv_mem_type.budget has it. */
 uint64_t gpu_budget_left(const gpu_budget *budget);

@@ -104,6 +104,47 @@ clv_status gpu_cached_find(const clv_host_api *host, gpu_cached **list,
     return CLV_OK;
 }
 
+/* Kernels ask an image for its extent, a buffer for nothing. */
+static bool serves(const gpu_private *there, const gpu_private *want)
+{
+    if (!there->size || there->storage != want->storage)
+        return false;
+    if (want->storage == CLV_STORAGE_BUFFER)
+        return there->size >= want->size;
+    return there->dtype == want->dtype &&
+           !memcmp(there->extent, want->extent, sizeof want->extent);
+}
+
+static bool is_among(const gpu_cached *k, gpu_cached *const *taken, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (taken[i] == k)
+            return true;
+    return false;
+}
+
+clv_status gpu_cached_scratch(const clv_host_api *host, gpu_cached **list,
+                              const gpu_private *want, gpu_cached *const *taken,
+                              uint32_t n, gpu_cached **out)
+{
+    gpu_cached *best = NULL;
+    for (gpu_cached *k = *list; k; k = k->next)
+        if (serves(&k->scratch, want) && !is_among(k, taken, n) &&
+            (!best || k->scratch.size < best->scratch.size))
+            best = k;
+    if (!best) {
+        best = clv_new(host, sizeof *best);
+        if (!best)
+            return CLV_ERR_NO_MEMORY;
+        best->scratch = *want;
+        best->next = *list;
+        *list = best;
+    }
+    best->users++;
+    *out = best;
+    return CLV_OK;
+}
+
 void *gpu_cached_drop(const clv_host_api *host, gpu_cached **list,
                       gpu_cached *entry)
 {

@@ -6,6 +6,7 @@ typedef struct work {
     const clv_host_api *host;
     clv_plugin_program *prog;
     const gpu_code *code;
+    bool apart;
     gpu_cache *cache;
     gpu_privates *p;
 } work;
@@ -22,34 +23,46 @@ static bool is_refused(const clv_host_api *host)
     return value && !strcmp(value, "on");
 }
 
-/* Those that another program has filled, or new ones, to be filled by us. */
-static clv_status make_cached(work *w, uint32_t i)
+static clv_status find_cached(work *w, uint32_t i)
 {
     gpu_privates *p = w->p;
-    uint64_t size = 0;
-    CLV_TRY(gpu_cached_find(w->host, &w->cache->list, w->code, i,
-                            w->plugin->place_of, w->prog, &p->cached[i]));
-    void *shared = p->cached[i]->memory;
-    if (shared) {
-        memcpy(memory_of(w, i), shared, w->plugin->size);
+    if (w->code->privates[i].weights)
+        return gpu_cached_find(w->host, &w->cache->list, w->code, i,
+                               w->plugin->place_of, w->prog, &p->cached[i]);
+    return gpu_cached_scratch(w->host, &w->cache->list, &w->code->privates[i],
+                              p->cached, i, &p->cached[i]);
+}
+
+/* What another program has made and, if it is weights, filled; or new. */
+static clv_status make_cached(work *w, uint32_t i)
+{
+    const bool weights = w->code->privates[i].weights;
+    gpu_privates *p = w->p;
+    CLV_TRY(find_cached(w, i));
+    gpu_cached *k = p->cached[i];
+    if (k->memory) {
+        memcpy(memory_of(w, i), k->memory, w->plugin->size);
         return CLV_OK;
     }
     p->made[i] = true;
-    shared = is_refused(w->host) ? NULL : clv_new(w->host, w->plugin->size);
-    p->cached[i]->memory = shared;
-    if (!shared)
+    k->memory = weights && is_refused(w->host)
+                    ? NULL
+                    : clv_new(w->host, w->plugin->size);
+    if (!k->memory)
         return CLV_ERR_NO_MEMORY;
     clv_status status =
-        w->plugin->create(w->prog, &w->code->privates[i], shared, &size);
-    memcpy(memory_of(w, i), shared, w->plugin->size);
-    p->weights_size += size;
+        w->plugin->create(w->prog, &w->code->privates[i], k->memory, &k->size);
+    memcpy(memory_of(w, i), k->memory, w->plugin->size);
+    if (weights)
+        p->weights_size += k->size;
     return status;
 }
 
 static bool fills_ours(const work *w, const gpu_dispatch *d)
 {
     for (uint32_t i = 0; i < w->code->n_privates; i++)
-        if (w->p->made[i] && gpu_cached_filled_by(w->code, d, i))
+        if (w->code->privates[i].weights && w->p->made[i] &&
+            gpu_cached_filled_by(w->code, d, i))
             return true;
     return false;
 }
@@ -75,10 +88,12 @@ static clv_status make_all(work *w)
     for (uint32_t i = 0; i < w->code->n_privates; i++) {
         const gpu_private *code = &w->code->privates[i];
         uint64_t size = 0;
-        CLV_TRY(code->weights
-                    ? make_cached(w, i)
-                    : w->plugin->create(w->prog, code, memory_of(w, i), &size));
-        w->p->scratch_size += size;
+        if (w->apart && !code->weights)
+            CLV_TRY(w->plugin->create(w->prog, code, memory_of(w, i), &size));
+        else
+            CLV_TRY(make_cached(w, i));
+        if (!code->weights)
+            w->p->scratch_size += w->apart ? size : w->p->cached[i]->size;
     }
     return set_up(w);
 }
@@ -105,10 +120,10 @@ static void release_all(work *w)
 /* What is not whole is gone before another program can find it. */
 clv_status gpu_privates_make(const gpu_privates_plugin *plugin,
                              const clv_host_api *host, clv_plugin_program *prog,
-                             const gpu_code *code, gpu_cache *cache,
+                             const gpu_code *code, bool apart, gpu_cache *cache,
                              gpu_privates *p)
 {
-    work w = {plugin, host, prog, code, cache, p};
+    work w = {plugin, host, prog, code, apart, cache, p};
     const uint64_t n = code->n_privates + UINT64_C(1);
     p->memory = clv_new(host, n * plugin->size);
     p->cached = clv_new(host, n * sizeof *p->cached);
@@ -128,7 +143,7 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
                        const clv_host_api *host, clv_plugin_program *prog,
                        const gpu_code *code, gpu_cache *cache, gpu_privates *p)
 {
-    work w = {plugin, host, prog, code, cache, p};
+    work w = {plugin, host, prog, code, false, cache, p};
     if (!code)
         return;
     pthread_mutex_lock(&cache->lock);

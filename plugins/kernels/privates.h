@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* The repacked weights of a device. */
+/* The repacked weights of a device, and its scratch. */
 typedef struct gpu_cache {
     pthread_mutex_t lock; /* held while new ones are filled, too */
     gpu_cached *list;
@@ -31,16 +31,17 @@ typedef struct gpu_privates_plugin {
 /* Of a program; arrays of code->n_privates. */
 typedef struct gpu_privates {
     void *memory;        /* of the plugin's size each */
-    gpu_cached **cached; /* weights shared with other programs, or NULL */
-    bool *made;          /* whose weights this program fills */
+    gpu_cached **cached; /* shared with other programs, or NULL */
+    bool *made;          /* what this program is the first to use, to fill */
     uint64_t scratch_size;
     uint64_t weights_size; /* of weights that no other program made before */
 } gpu_privates;
 
-/* Makes them, and runs the setup. */
+/* Makes them, and runs the setup. apart: the program may run beside others of
+ * the device, so its scratch is its own. */
 clv_status gpu_privates_make(const gpu_privates_plugin *plugin,
                              const clv_host_api *host, clv_plugin_program *prog,
-                             const gpu_code *code, gpu_cache *cache,
+                             const gpu_code *code, bool apart, gpu_cache *cache,
                              gpu_privates *p);
 /* Of a program without any, too; code may be NULL then. */
 void gpu_privates_free(const gpu_privates_plugin *plugin,

@@ -40,7 +40,8 @@ clv_status npu_mem_types(clv_plugin_device *dev, uint32_t *count,
     npu_lock(inst);
     if (inst->config.memory_size)
         chip.budget = inst->config.memory_size - inst->allocated;
-    own.budget = s->memory_size - dev->allocated;
+    own.budget =
+        dev->allocated < s->memory_size ? s->memory_size - dev->allocated : 1;
     npu_unlock(inst);
     for (uint32_t i = 0; i < n && i < *count; i++)
         clv_write(clv_at(out, i, stride), is_own(dev, i) ? &own : &chip,

@@ -76,6 +76,8 @@ static clv_status look(clv_plugin_instance *inst)
                                                      : p->info.n_mem_types - 1;
         p->info.memory_size = gpu_memory_limit(host, p->info.memory_size,
                                                p->info.n_mem_types == 2);
+        if (separate) /* as if it were no part of the host */
+            memset(p->info.uuid, 0, sizeof p->info.uuid);
     }
     return inst->n_devices
                ? CLV_OK

@@ -108,8 +108,8 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
     CLV_TRY(gpu_lower_tuned(&dev->tuner, c, repack, &prog->code));
     CLV_TRY(place_weights(prog, c));
     CLV_TRY(make_kernels(prog, c));
-    return gpu_privates_make(&ocl_privates, host, prog, prog->code, &dev->cache,
-                             &prog->privates);
+    return gpu_privates_make(&ocl_privates, host, prog, prog->code,
+                             c->options != NULL, &dev->cache, &prog->privates);
 }
 
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,

@@ -224,9 +224,9 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
     dev->base.host = inst->host;
     dev->inst = inst;
     dev->phys = &inst->physical[index];
-    dev->budget = gpu_budget_make(
-        inst->host, "vulkan", dev->phys->info.memory_size,
-        dev->phys->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+    dev->budget =
+        gpu_budget_make(inst->host, "vulkan", dev->phys->info.memory_size,
+                        vk_owns_memory(dev->phys));
     identify(dev);
     for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
         pthread_mutex_init(&dev->queue_locks[i], NULL);

@@ -1,9 +1,11 @@
 #include "memory.h"
 
-#define BLOCK ((uint64_t)16 << 20)
-/* The largest buffer in a block of several: larger ones leave gaps that
- * a limit on memory has no room for. */
-#define SHARED_MOST (BLOCK / 8)
+#define BLOCK_MOST ((uint64_t)16 << 20)
+#define BLOCK_LEAST ((uint64_t)256 << 10)
+/* A block takes at most this part of a limit on memory, and a buffer in a block
+ * of several this part of the block: gaps count, too. */
+#define BLOCK_PART 128
+#define SHARED_PART 8
 #define PIECE ((uint64_t)256) /* pieces begin at its multiples, at least */
 
 #define NO_ADDRESS 4096u /* data of memory that the host has no view of */
@@ -14,6 +16,15 @@ static uint64_t piece_align(const clv_plugin_device *dev)
     if (dev->phys->offset_align > align)
         align = dev->phys->offset_align;
     return dev->phys->atom > align ? dev->phys->atom : align;
+}
+
+static uint64_t block_size(const clv_plugin_device *dev)
+{
+    const uint64_t part =
+        dev->budget.limit / BLOCK_PART / BLOCK_LEAST * BLOCK_LEAST;
+    if (!dev->budget.limit || part > BLOCK_MOST)
+        return BLOCK_MOST;
+    return part > BLOCK_LEAST ? part : BLOCK_LEAST;
 }
 
 /* Drivers of hardware pin imported pages for writing, which fails where the
@@ -94,7 +105,8 @@ static clv_status place_in_shared(clv_plugin_device *dev, uint32_t type,
     pthread_mutex_unlock(&dev->memory_lock);
     if (placed)
         return CLV_OK;
-    clv_status status = vk_block_create(dev, type, BLOCK, NULL, &block);
+    clv_status status =
+        vk_block_create(dev, type, block_size(dev), NULL, &block);
     if (status == CLV_ERR_NO_MEMORY) /* there may be enough for this one */
         return place_in_own(dev, type, buf, NULL);
     CLV_TRY(status);
@@ -154,7 +166,7 @@ clv_status vk_buffer_alloc(clv_plugin_device *dev, uint32_t mem_type,
         return CLV_ERR_NO_MEMORY;
     buf->room = (size + align - 1) & ~(align - 1);
     return finish(buf,
-                  size > SHARED_MOST || max < BLOCK
+                  size > block_size(dev) / SHARED_PART || max < BLOCK_MOST
                       ? place_in_own(dev, mem_type, buf, NULL)
                       : place_in_shared(dev, mem_type, buf),
                   out);

@@ -1,5 +1,5 @@
-/* Buffers: pieces of blocks of 64 MiB, or memory of their own where they are
- * large or imported. */
+/* Buffers: pieces of blocks of up to 16 MiB, or memory of their own where they
+ * are large or imported. */
 #pragma once
 
 #include "device.h"

@@ -14,6 +14,8 @@ typedef struct vk_memory_types {
     } type[VK_MAX_MEMORY_TYPES];
 } vk_memory_types;
 
-/* import_mask: Vulkan's types that host pointers can be imported into. */
+/* import_mask: Vulkan's types that host pointers can be imported into. Of a
+ * device whose memory is separate, what it shares with the host counts as two
+ * types: its own, which the host does not see, and the host's. */
 void vk_memory_types_find(const vk_physical *phys, uint32_t import_mask,
                           vk_memory_types *types);

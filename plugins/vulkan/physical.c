@@ -194,6 +194,7 @@ static void describe(const clv_host_api *host, vk_physical *p)
 {
     const bool cpu = p->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     vk_memory_types types;
+    p->separate = !strcmp(host->option(host->host, "memory"), "separate");
     vk_memory_types_find(p, 0, &types);
     gpu_id_of(p->info.name, p->info.id);
     p->info.kind = cpu                                        ? CLV_DEVICE_CPU
@@ -203,8 +204,7 @@ static void describe(const clv_host_api *host, vk_physical *p)
                     CLV_DEVICE_REPACKS | (cpu ? CLV_DEVICE_SOFTWARE : 0u);
     p->info.n_mem_types = types.n;
     p->info.memory_size =
-        gpu_memory_limit(host, p->info.memory_size,
-                         p->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU);
+        gpu_memory_limit(host, p->info.memory_size, vk_owns_memory(p));
     if (p->info.memory_free > p->info.memory_size)
         p->info.memory_free = p->info.memory_size;
     const char *copies = host->option(host->host, "copy_queues");

@@ -29,8 +29,15 @@ typedef struct vk_physical {
     bool query_reset;        /* of queries, by the host */
     bool push_descriptors;   /* of all arguments that a kernel has */
     bool pci, memory_budget; /* extensions */
+    bool separate;           /* its memory is not used as the host's */
     VkPhysicalDeviceMemoryProperties memory;
 } vk_physical;
+
+/* Whether its memory is not the host's. */
+static inline bool vk_owns_memory(const vk_physical *p)
+{
+    return p->separate || p->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
 
 /* Those with Vulkan 1.2, timelines and compute that the option "devices" names;
  * the array is for clv_free(). */

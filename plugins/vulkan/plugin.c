@@ -17,6 +17,10 @@ static const clv_option options[] = {
     GPU_OPTION(BOOL, "validation", "off",
                .help = "run under Vulkan's validation layer and fail on what "
                        "it says"),
+    GPU_OPTION(
+        ENUM, "memory", "auto", .choices = "auto|separate",
+        .help = "auto: memory that the device shares with the host is used in "
+                "place; separate: never"),
     GPU_OPTION(ENUM, "matrix", "auto", .choices = "auto|bytes|plain|off",
                .help = "cooperative matrices; auto: where the device has "
                        "them; bytes: of bytes too, for I8 and I4; plain: by "

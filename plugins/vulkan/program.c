@@ -93,7 +93,8 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
     CLV_TRY(place_weights(prog, compile));
     CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, repack, &prog->code));
     CLV_TRY(make_kernels(prog, compile));
-    return gpu_privates_make(&vk_privates, host, prog, prog->code, &dev->cache,
+    return gpu_privates_make(&vk_privates, host, prog, prog->code,
+                             compile->options != NULL, &dev->cache,
                              &prog->privates);
 }
 

@@ -371,6 +371,22 @@ static void test_overheads(void **state)
     }
 }
 
+/* Into memory of the device's own and out of it. */
+static void test_copies(void **state)
+{
+    (void)state;
+    rig r = chip("small-card.ini");
+    clv_device *card = device(&r, "npu_sim:card");
+    planner_overheads o;
+    assert_ok(planner_measure_overheads(r.meter, card, &o));
+    const double byte = 1 / figure(&r, card, "link");
+    assert_near(o.copy, figure(&r, card, "copy_us") * 1e3, 2);
+    assert_near(o.copy_byte, byte, byte * 1e-3);
+    assert_near(o.copy_out, figure(&r, card, "copy_us") * 1e3, 2);
+    assert_near(o.copy_byte_out, byte, byte * 1e-3);
+    finish(&r);
+}
+
 /* Queues that hold one submit, two and three: nothing is assumed of their
  * depth. */
 static void test_short_queues(void **state)
@@ -587,13 +603,21 @@ static void test_not_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_graphs),     cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_experts),    cmocka_unit_test(test_no_such_work),
-        cmocka_unit_test(test_chips),      cmocka_unit_test(test_window),
-        cmocka_unit_test(test_overheads),  cmocka_unit_test(test_short_queues),
-        cmocka_unit_test(test_contention), cmocka_unit_test(test_own_memory),
-        cmocka_unit_test(test_jitter),     cmocka_unit_test(test_cpu),
-        cmocka_unit_test(test_two_cpus),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_no_such_work),
+        cmocka_unit_test(test_chips),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_overheads),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_short_queues),
+        cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_two_cpus),
+        cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_not_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

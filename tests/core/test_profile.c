@@ -35,6 +35,7 @@ static struct {
     uint32_t after;    /* behind so many */
     uint32_t noisy;    /* each so-many-th is disturbed */
     bool busy;         /* other processes are at work, and works take a ms */
+    uint32_t together; /* weights of products that were measured so last */
 } fake;
 
 /* The second device has bad luck with bandwidth, and a bend. */
@@ -103,6 +104,7 @@ static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
 {
     (void)meter, (void)devs;
     fake.contentions++;
+    fake.together = out->weights.weight_dtype;
     out->bandwidth = 50;
     for (uint32_t i = 0; i < n; i++) {
         out->alone[i] = 30 + i;
@@ -343,6 +345,28 @@ static void test_together(void **state)
     rig_free(&r);
 }
 
+/* With the weights that a graph has, each once. */
+static void test_together_weights(void **state)
+{
+    (void)state;
+    rig r;
+    test_layer other;
+    test_shape another = *shape;
+    rig_make(&r, "");
+    assert_ok(cover(&r, NULL));
+    const uint32_t before = fake.contentions; /* it may be in the cache */
+    another.dtype = CLV_DTYPE_Q4_0;
+    test_layer_make(&other, r.test.ctx, &another);
+    assert_ok(clv_profile_graph(r.test.ctx, other.graph, NULL));
+    assert_int_equal(fake.contentions, before + 1);
+    assert_int_equal(fake.together, CLV_DTYPE_Q4_0);
+    assert_ok(cover(&r, NULL));
+    assert_ok(clv_profile_graph(r.test.ctx, other.graph, NULL));
+    assert_int_equal(fake.contentions, before + 1);
+    test_layer_free(&other);
+    rig_free(&r);
+}
+
 static int stop(void *ctx, const char *what, double fraction)
 {
     uint32_t *left = ctx;
@@ -546,7 +570,7 @@ static void test_damaged(void **state)
     } edits[] = {
         {"{\"profile\"", "[\"profile\""},
         {"{\"profile\"", "{\"prophile\""},
-        {"format 1", "format 0"},
+        {"format 2", "format 0"},
         {"\"kinds\"", "\"kines\""},
         {"\"samples\":[\n[1,", "\"samples\":[\n[-1,"},
         {"\"samples\":[\n[1,", "\"samples\":[\n[1.5,"},
@@ -729,6 +753,7 @@ int main(void)
         cmocka_unit_test(test_noise),
         KEEPS(test_what_is_wanted),
         KEEPS(test_together),
+        KEEPS(test_together_weights),
         cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_device_fails),
         cmocka_unit_test(test_off),

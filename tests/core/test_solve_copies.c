@@ -318,6 +318,30 @@ static void check_scene(const scene *s)
     planner_candidates_finish(&c);
 }
 
+/* What leaves the device's own memory takes as long as that way takes. */
+static void test_out(void **state)
+{
+    (void)state;
+    scene s = open_scene("ref.memory1=local,coherent", 4);
+    const planner_costs costs = {&s.machine, cost, overheads, bandwidth,
+                                 slowdown};
+    planner_candidates c;
+    uint32_t options[64] = {0};
+    s.machine.overheads = (planner_overheads){.copy = 10, .copy_byte = 1};
+    for (uint32_t d = 0; d < 2; d++)
+        s.machine.silu[d] = s.machine.add[d] = 100;
+    assert_ok(planner_candidates_make(s.plan, s.caps, &costs,
+                                      PLANNER_STRATEGY_TENSOR, &c));
+    all_on(&c, 1, options);
+    const double same = predicted(&s, &c, &costs, options);
+    s.machine.overheads.copy_out = 10;
+    s.machine.overheads.copy_byte_out = 3;
+    const double slower = predicted(&s, &c, &costs, options);
+    assert_true(fabs(slower - same - 2.0 * ROWS * COLUMNS * 4) < 1);
+    planner_candidates_finish(&c);
+    close_scene(&s);
+}
+
 static void test_forecast(void **state)
 {
     (void)state;
@@ -369,10 +393,11 @@ static void test_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),     cmocka_unit_test(test_once),
-        cmocka_unit_test(test_wanted),   cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_partial),  cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_forecast), cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_ways),    cmocka_unit_test(test_once),
+        cmocka_unit_test(test_wanted),  cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_partial), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_out),     cmocka_unit_test(test_forecast),
+        cmocka_unit_test(test_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

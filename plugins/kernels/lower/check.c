@@ -264,12 +264,26 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
         node->caps.answer = CLV_ANSWER_NO;
 }
 
+/* An upper bound for most kernels: the inputs in another form, some of them
+ * twice, and the output, where it is an intermediate value of the program. */
+static uint64_t scratch_of(const gpu_node *node)
+{
+    uint64_t size = gpu_extent(&node->out);
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
+        if (gpu_has(&node->in[i]) && node->in[i].d.usage != CLV_USAGE_WEIGHT &&
+            node->in[i].d.usage != CLV_USAGE_STATE)
+            size += 2 * gpu_extent(&node->in[i]);
+    return size;
+}
+
 void gpu_caps(const gpu_target *target, const clv_subgraph *graph,
               clv_op_caps *out, uint32_t stride)
 {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         gpu_node node;
         gpu_check_node(target, graph, i, &node);
+        if (node.caps.answer != CLV_ANSWER_NO)
+            node.caps.scratch_size = scratch_of(&node);
         clv_write(clv_at(out, i, stride), &node.caps, sizeof node.caps);
     }
 }

@@ -8,7 +8,9 @@
 typedef enum gpu_scratch {
     GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
     GPU_SCRATCH_HALVES_SCALE,
-    GPU_SCRATCH_BYTES,   /* or as bytes, with theirs */
+    GPU_SCRATCH_BYTES,  /* or as bytes, with theirs */
+    GPU_SCRATCH_QUANTS, /* or as bytes of blocks, and the blocks' scales */
+    GPU_SCRATCH_QUANTS_SCALE,
     GPU_SCRATCH_PARTS,   /* of sums */
     GPU_SCRATCH_EXPERTS, /* products in the order of experts */
     GPU_SCRATCH_COUNT

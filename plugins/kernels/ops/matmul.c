@@ -241,10 +241,10 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     const int64_t channels = node->in[0].d.dims[1];
     const uint64_t size =
         (uint64_t)gpu_max_rows(&node->in[0]) * (uint64_t)channels;
-    gpu_builder *b = &lowering->builder;
     gpu_call call;
-    CLV_TRY(gpu_build_private(b, size, false, &out->q));
-    CLV_TRY(gpu_build_private(b, size / 8, false, &out->scales));
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_QUANTS, size, &out->q));
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_QUANTS_SCALE, size / 8,
+                              &out->scales));
     gpu_call_init(&call, "activations_int8", gpu_template_activations_int8,
                   node->index, 32);
     gpu_call_use(&call, gpu_template_packed);

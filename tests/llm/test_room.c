@@ -1,0 +1,165 @@
+/* What a session's plans take of a device's own memory is no more than what was
+ * counted: by shapes and limits, on every plugin that has devices with memory
+ * of their own. Arguments: the plugin whose driver is to be tested, else the
+ * simulator. */
+#include "rig.h"
+
+#include "runtime/runner.h"
+#include "../../core/device/memory.h"
+#include "../../core/plan/plan.h"
+#include "../../planner/limits.h"
+#include "../../planner/planner.h"
+
+#include <stdio.h>
+
+#define MAX_RUNNERS 3
+#define PARTS 16
+
+static const char *driver; /* NULL: the simulator */
+
+typedef struct session {
+    rig_world world;
+    clv_model *model;
+    clv_device *dev; /* the one that is limited */
+    llm_kv_cache cache;
+    llm_runner *runners[MAX_RUNNERS];
+    uint64_t counted, reserve;
+    uint32_t n, n_working; /* runners, those that use the device */
+} session;
+
+static void open_world(session *s, uint32_t mib)
+{
+    char text[512];
+    *s = (session){0};
+    if (driver)
+        snprintf(text, sizeof text,
+                 "core.plugins=%s,cpu core.devices=%s:0,cpu %s.memory=separate "
+                 "%s.max_memory=%u cpu.threads=1 core.plan=auto "
+                 "core.profile=off",
+                 driver, driver, driver, driver, mib);
+    else
+        snprintf(text, sizeof text,
+                 "core.plugins=npu_sim npu_sim.compute=off "
+                 "npu_sim:card.memory=%u core.plan=auto "
+                 "core.profile=auto",
+                 mib);
+    rig_open(&s->world, driver ? NULL : "soc/small-card.ini", text);
+    for (uint32_t i = 0; i < clv_context_device_count(s->world.ctx); i++) {
+        clv_device *dev = clv_context_device(s->world.ctx, i);
+        if (clv_device_room(dev) != UINT64_MAX)
+            s->dev = dev;
+    }
+    if (driver && !s->dev)
+        exit(getenv("CLEAVE_TEST_NEED_DRIVERS") ? 1 : RIG_SKIPPED);
+    assert_non_null(s->dev);
+}
+
+static void open_session(session *s, uint32_t mib)
+{
+    open_world(s, mib);
+    assert_ok(clv_model_load(s->world.ctx, "synth:llama-1b:q8_0:zero", NULL,
+                             &s->model));
+    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 512,
+                                CLV_DTYPE_F16));
+}
+
+static void close_session(session *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        llm_runner_destroy(s->runners[i]);
+    llm_kv_cache_finish(&s->cache);
+    clv_model_destroy(s->model);
+    rig_close(&s->world);
+}
+
+static uint32_t index_of(const clv_plan *plan, const clv_device *dev)
+{
+    uint32_t d = 0;
+    while (d < plan->n_devices && plan->devices[d].dev != dev)
+        d++;
+    assert_true(d < plan->n_devices);
+    return d;
+}
+
+/* As many of the first nodes on the device as it has room for, whatever they
+ * take there: on a driver in software that is nothing to be chosen. */
+static void plan_front(session *s, llm_runner *r)
+{
+    const uint32_t n = r->graph->n_nodes;
+    core_piece *pieces = calloc(n, sizeof *pieces);
+    clv_device *devices[] = {s->dev, clv_context_device(s->world.ctx, 1)};
+    const clv_plan_params params = {devices, 2};
+    assert_non_null(pieces);
+    assert_true(devices[1] != s->dev);
+    for (uint32_t part = PARTS; !r->plan; part--) {
+        for (uint32_t i = 0; i < n; i++)
+            pieces[i] =
+                (core_piece){.node = i, .device = i >= n * part / PARTS};
+        assert_ok(planner_from_pieces(s->world.ctx, r->graph, &params, pieces,
+                                      n, &r->plan));
+        if (part && planner_limits_check(r->plan)) {
+            clv_plan_destroy(r->plan);
+            r->plan = NULL;
+        }
+    }
+    free(pieces);
+}
+
+/* A plan more, compiled and run. */
+static void add(session *s, uint32_t n_tokens, uint64_t all)
+{
+    const llm_shape shape = {.n_tokens = n_tokens, .fixed = n_tokens == 1};
+    const int32_t id = 1;
+    llm_runner *r;
+    const uint64_t before = clv_device_room(s->dev);
+    assert_ok(llm_runner_create(s->model, &s->cache, &shape, &r));
+    s->runners[s->n++] = r;
+    if (driver)
+        plan_front(s, r);
+    else
+        assert_ok(llm_runner_plan(r, &(llm_runner_params){0}));
+    const uint32_t d = index_of(r->plan, s->dev);
+    const uint64_t counted = planner_limits_bytes(r->plan, d);
+    assert_true(counted <= r->plan->devices[d].room);
+    assert_ok(llm_runner_compile(r, &s->cache));
+    assert_ok(llm_runner_run(r, &id, 1, 0, false));
+    const uint64_t taken = before - clv_device_room(s->dev);
+    s->counted += counted;
+    s->n_working += r->plan->devices[d].n_steps != 0;
+    print_message("  %3u tokens: %u steps, %.2f MiB left, %.2f counted, %.2f "
+                  "taken\n",
+                  n_tokens, r->plan->devices[d].n_steps,
+                  (double)before / 0x1p20, (double)counted / 0x1p20,
+                  (double)taken / 0x1p20);
+    /* All plans together: what one has another need not have again. */
+    assert_true(all - clv_device_room(s->dev) <= s->counted + s->reserve);
+}
+
+static void test_limit(uint32_t mib, const uint32_t *tokens)
+{
+    session s;
+    open_session(&s, mib);
+    const uint64_t all = clv_device_room(s.dev);
+    s.reserve = all - planner_room(s.dev);
+    print_message("%s, %u MiB:\n", s.dev->id, mib);
+    for (uint32_t i = 0; i < MAX_RUNNERS; i++)
+        add(&s, tokens[i], all);
+    assert_true(s.n_working > 0);
+    close_session(&s);
+}
+
+static void test_limits(void **state)
+{
+    static const uint32_t up[] = {1, 16, 384}, down[] = {384, 64, 1};
+    (void)state;
+    test_limit(150, up);
+    test_limit(600, up);
+    test_limit(600, down);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits)};
+    driver = argc > 1 ? argv[1] : NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
