@@ -69,9 +69,9 @@ double planner_effort(const clv_plan *plan, double weight)
 
 bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
 {
-    if (!than)
-        return true;
-    if (!plan->forecast || !than->forecast)
+    if (!than || !than->forecast)
+        return !than || plan->forecast;
+    if (!plan->forecast)
         return false;
     planner_excess over = planner_limits_excess(plan);
     planner_excess than_over = planner_limits_excess(than);

@@ -60,6 +60,18 @@ static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
     return is_scarce && holds_weights(graph, dev) ? size / FOR_MORE : size;
 }
 
+/* What its submits take is known, or that of none: no plan can be compared with
+ * one on a device of which it is not. */
+static bool can_compare(const planner_maker *m, uint32_t device)
+{
+    const planner_costs *costs = m->costs;
+    bool any = false;
+    for (uint32_t d = 0; d < m->n_devices; d++)
+        any |= costs->overheads(costs->ctx, planner_maker_device(m, d)) != NULL;
+    return !any ||
+           costs->overheads(costs->ctx, planner_maker_device(m, device));
+}
+
 static void describe_devices(planner_maker *m)
 {
     const bool block = core_config_choice(m->plan->ctx->config, "core.sync") ==
@@ -69,7 +81,7 @@ static void describe_devices(planner_maker *m)
         planner_solve_device *out = &m->devices[d];
         uint32_t type;
         const planner_overheads *o = m->costs->overheads(m->costs->ctx, dev);
-        m->usable[d] = !core_device_lost(dev) &&
+        m->usable[d] = !core_device_lost(dev) && can_compare(m, d) &&
                        (core_device_has_local(dev, &type) ||
                         !core_tensor_can_share(dev, 1, m->n_devices > 1));
         *out = (planner_solve_device){
