@@ -52,8 +52,7 @@ static void json_devices(core_text *text, const clv_plan *plan)
         json_string(text, "id", core_plan_device_id(plan, d));
         core_text_add(text, ",");
         json_string(text, "name", plan->devices[d].dev->info.name);
-        if (plan->devices[d].queue)
-            core_text_add(text, ",\"copies\":true");
+        core_text_add(text, ",\"queue\":%u", plan->devices[d].queue);
         core_text_add(text, ",\"steps\":%u", plan->devices[d].n_steps);
         if (plan->forecast)
             core_text_add(text, ",\"busy_ns\":%lld",

@@ -110,11 +110,18 @@ clv_status planner_common_workloads(planner_meter *meter, clv_device *dev,
                                     planner_workload *out, double *node_ns)
 {
     planner_sample sample;
+    planner_workload fits = {0}; /* the largest so far */
     clv_status status = find(dev, many, ns > 0, preferred, out);
     while (!status && (ns > 0 || node_ns)) {
         status = planner_measure_workload(meter, dev, out, &sample);
+        if (fits.n &&
+            (status == CLV_ERR_LIMIT || status == CLV_ERR_NO_MEMORY)) {
+            *out = fits;
+            return CLV_OK;
+        }
         if (status)
             break;
+        fits = *out;
         if (node_ns)
             *node_ns = sample.ns;
         if (sample.ns >= ns || out->out >= MOST_OUT || is_large(meter, out))

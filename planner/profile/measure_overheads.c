@@ -38,6 +38,17 @@ static clv_status make_trial(rig *r, const planner_workload *workload,
     return planner_trial_create(r->meter, r->dev, &params, out);
 }
 
+/* It shares the pool with the short programs: half of what fits alone may. */
+static clv_status make_block(rig *r, planner_workload *block)
+{
+    clv_status status = make_trial(r, block, 1, 0, &r->block);
+    if (status != CLV_ERR_LIMIT || block->out < 2)
+        return status;
+    block->out /= 2;
+    r->block_ns /= 2;
+    return make_trial(r, block, 1, 0, &r->block);
+}
+
 static clv_status rig_make(rig *r)
 {
     planner_workload block, small;
@@ -48,7 +59,7 @@ static clv_status rig_make(rig *r)
         status = planner_common_workloads(r->meter, r->dev, false, 0, NULL,
                                           &small, NULL);
     if (!status)
-        status = make_trial(r, &block, 1, 0, &r->block);
+        status = make_block(r, &block);
     if (!status)
         status = make_trial(r, &small, 1, 1, &r->once);
     if (!status)

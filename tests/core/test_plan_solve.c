@@ -545,6 +545,86 @@ static void test_front(void **state)
     close_world(&w);
 }
 
+static uint32_t count_streamed(const clv_plan *plan)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        n += plan->pieces[i].streamed;
+    return n;
+}
+
+/* By the simulation's clock. */
+static double run_ns(world *w, clv_plan *plan)
+{
+    clv_exec *exec;
+    clv_moment before, after;
+    clv_device *dev = clv_context_device(w->ctx, 0);
+    const int64_t rows = 256;
+    clv_tensor *states[32];
+    uint32_t n = 0;
+    assert_ok(clv_exec_create(plan, &exec));
+    for (uint32_t v = 0; v < w->l.graph->n_tensors; v++) {
+        const clv_tensor_desc *desc = &w->l.graph->tensors[v];
+        if (desc->usage != CLV_USAGE_STATE)
+            continue;
+        assert_ok(clv_tensor_create(w->ctx, desc->dtype, desc->rank, desc->dims,
+                                    &states[n]));
+        assert_ok(clv_exec_bind(exec, v, states[n++]));
+    }
+    assert_ok(
+        clv_exec_run(exec, &rows, 1)); /* states are where they are used */
+    assert_ok(clv_device_now(dev, &before));
+    assert_ok(clv_exec_run(exec, &rows, 1));
+    assert_ok(clv_device_now(dev, &after));
+    clv_exec_destroy(exec);
+    while (n)
+        clv_tensor_destroy(states[--n]);
+    return after.ns - before.ns;
+}
+
+/* A card that holds half of the weights computes with the others too: they come
+ * through its link while it works. */
+static void test_streamed(void **state)
+{
+    (void)state;
+    const layers_shape deep = {.n_layers = 8,
+                               .hidden = 1024,
+                               .heads = 8,
+                               .groups = 2,
+                               .head_dim = 128,
+                               .ffn = 4096,
+                               .vocabulary = 1024,
+                               .context = 512,
+                               .tokens = 256,
+                               .dtype = CLV_DTYPE_I8,
+                               .quant = CLV_QUANT_PER_CHANNEL};
+    static const char *const settings[] = {
+        "core.plan=tensor npu_sim:card.memory=64",
+        "core.plan=tensor npu_sim:card.memory=64 npu_sim:card.copy_queues=1"};
+    double ns[2];
+    for (int i = 0; i < 2; i++) {
+        world w;
+        open_world(&w, "small-card", settings[i], &deep);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_device *cpu;
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
+        clv_plan *alone = plan_for(&w, &cpu, 1);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        assert_true(count_streamed(plan) > 0);
+        assert_int_equal(count_streamed(alone), 0);
+        for (uint32_t d = 0; d < plan->n_devices; d++)
+            assert_true(planner_limits_bytes(plan, d) <= plan->devices[d].room);
+        assert_int_equal(plan->n_queues, plan->n_devices + (uint32_t)i);
+        ns[i] = run_ns(&w, plan);
+        assert_true(fabs(predicted(plan) / ns[i] - 1) < 0.05);
+        assert_true(ns[i] < 0.5 * predicted(alone));
+        clv_plan_destroy(plan);
+        clv_plan_destroy(alone);
+        close_world(&w);
+    }
+    assert_true(ns[1] < 0.95 * ns[0]);
+}
+
 /* Of two drivers of one piece of hardware the faster one is used. */
 static void test_same_hardware(void **state)
 {
@@ -599,6 +679,7 @@ int main(void)
         cmocka_unit_test(test_device_lost),
         cmocka_unit_test(test_never_slower),
         cmocka_unit_test(test_front),
+        cmocka_unit_test(test_streamed),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };

@@ -81,6 +81,42 @@ class Plan(cli.Case):
         self.assertIn("rows 0..352", shown)
         self.assertRegex(shown, r"rows 352..704 \| f32 \[1,352\] \| \d+ \| ref:0")
 
+    def test_streamed(self):
+        """Weights that come anew in each run change no text."""
+        card = ["--conf", os.path.join(cli.SOURCE, "conf", "soc",
+                                       "small-card.ini"),
+                "--set", "core.plugins=npu_sim",
+                "--devices", "npu_sim:card"]
+        want = self.good(*RUN, *card).text
+        for queues in 0, 1:
+            more = [*card, "--set", "npu_sim:card.copy_queues=%d" % queues]
+            plans = []
+            for phase in "prefill", "decode":
+                path = self.path("%s-%d.json" % (phase, queues))
+                self.good("plan", "--phase", phase, "--seq", 64, *more,
+                          "--save", path)
+                with open(path) as f:
+                    plan = json.load(f)
+                self.stream_matmuls(plan)
+                with open(path, "w") as f:
+                    json.dump(plan, f)
+                plans += ["--plan", path]
+            result = self.good(*RUN, *more, *plans)
+            self.assertEqual(result.text, want)
+            self.assertNotIn("warn", result.err)
+            shown = self.good("plan", "--phase", "decode", *more, *plans,
+                              "-o", "json").json
+            self.assertEqual(len(shown["devices"]), 1 + queues)
+            streamed = [load for load in shown["loads"]
+                        if load["how"] == "stream"]
+            self.assertGreater(len(streamed), 20)
+
+    def stream_matmuls(self, plan):
+        matmuls = {n["source"] for n in plan["nodes"] if n["op"] == "matmul"}
+        for piece in plan["pieces"]:
+            if piece["node"] in matmuls:
+                piece["streamed"] = True
+
     def test_two_cpu_devices(self):
         """Sections make devices that share the work, and their memory."""
         want = self.good(*RUN).text

@@ -40,7 +40,8 @@ static uint64_t weight_bytes(const view_plan_data *v, uint32_t device,
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < v->n_loads; i++)
-        if (v->loads[i].device == device && v->loads[i].copied == copied)
+        if (v->loads[i].device == device && v->loads[i].copied == copied &&
+            !v->loads[i].streamed)
             sum += v->loads[i].bytes;
     return sum;
 }
@@ -52,7 +53,7 @@ static void add_device(const view_plan_data *v, uint32_t d, FILE *out)
     for (uint32_t i = 0; i < v->n_nodes; i++)
         nodes += v->nodes[i].device == d;
     fprintf(out, "| %s | ", device->id);
-    add_cell(out, device->name);
+    add_cell(out, device->copies ? "copies beside the work" : device->name);
     fprintf(out, " | %u | %u | ", device->n_steps, nodes);
     if (v->predicted)
         fprintf(out, "%.3f | %.0f%% | ", device->busy_ns / 1e6,
@@ -119,6 +120,19 @@ static void add_own_memory(const view_plan_data *v, uint32_t d, FILE *out)
             v->devices[d].staged ? " through memory that the host sees" : "");
 }
 
+static void add_streamed(const view_plan_data *v, uint32_t device, FILE *out)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < v->n_loads; i++)
+        if (v->loads[i].device == device && v->loads[i].streamed)
+            bytes += v->loads[i].bytes;
+    if (!bytes)
+        return;
+    fprintf(out, "Each run copies weights of ");
+    add_bytes(out, bytes);
+    fprintf(out, " to %s, which does not hold them.\n", v->devices[device].id);
+}
+
 /* States that are stored in another layout than the host's. */
 static void add_layouts(const view_plan_data *v, uint32_t device, FILE *out)
 {
@@ -151,8 +165,10 @@ static void add_memory(const view_plan_data *v, FILE *out)
     for (uint32_t d = 0; d < v->n_devices; d++)
         if (v->devices[d].local && v->devices[d].n_steps)
             add_own_memory(v, d, out);
-    for (uint32_t d = 0; d < v->n_devices; d++)
+    for (uint32_t d = 0; d < v->n_devices; d++) {
+        add_streamed(v, d, out);
         add_layouts(v, d, out);
+    }
 }
 
 static void add_loads(const view_plan_data *v, FILE *out)

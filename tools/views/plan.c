@@ -111,6 +111,7 @@ static void read_devices(view_plan_data *v)
             .name = string(item, "name"),
             .n_steps = (uint32_t)number(item, "steps"),
             .busy_ns = number(item, "busy_ns"),
+            .copies = number(item, "queue") > 0,
             .local = field(item, "own_memory"),
             .staged = number(item, "staging") > 0,
             .own_bytes = (uint64_t)number(item, "own_memory"),
@@ -241,9 +242,10 @@ static void read_memory(view_plan_data *v)
     const cJSON *item;
     uint32_t i = 0;
     cJSON_ArrayForEach (item, field(v->json, "loads"))
-        v->loads[i++] = (view_load){
-            index_of(item, "weight"), index_of(item, "device"),
-            says(item, "how", "copy"), (uint64_t)number(item, "bytes")};
+        v->loads[i++] =
+            (view_load){index_of(item, "weight"), index_of(item, "device"),
+                        says(item, "how", "copy"), says(item, "how", "stream"),
+                        (uint64_t)number(item, "bytes")};
     i = 0;
     cJSON_ArrayForEach (item, field(v->json, "copies")) {
         const uint32_t part = index_of(item, "part");

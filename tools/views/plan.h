@@ -20,6 +20,7 @@ typedef struct view_device {
     const char *id, *name;
     uint32_t n_steps;
     double busy_ns;
+    bool copies;        /* a queue that only copies */
     bool local;         /* it works in memory of its own */
     bool staged;        /* and copies pass through memory that the host sees */
     uint64_t own_bytes; /* of intermediate values there */
@@ -72,7 +73,7 @@ typedef struct view_value {
 
 typedef struct view_load {
     uint32_t weight, device;
-    bool copied;
+    bool copied, streamed; /* neither: used in place */
     uint64_t bytes;
 } view_load;
 
