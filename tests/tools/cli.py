@@ -16,6 +16,8 @@ BUILD = os.environ["CLEAVE_TEST_BUILD"]
 SHARED = os.environ.get("CLEAVE_TEST_SHARED", "")
 SOURCE = os.environ["CLEAVE_TEST_SOURCE"]
 TOOL = os.path.join(BUILD, "tools", "cleave")
+with open(TOOL, "rb") as tool:
+    SANITIZED = b"__asan_init" in tool.read()
 LONG = os.environ.get("CLEAVE_TEST_LONG")
 NANO = os.path.join(SHARED, "models", "nano-f16.gguf")
 
