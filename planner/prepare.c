@@ -122,6 +122,18 @@ static double piece_ns(const planner_solve_piece *piece,
     return planner_profile_program_ns(profile, dev, &program, false);
 }
 
+/* What a piece of one of so many nodes alike adds to the preparation; joins and
+ * copies of weights are no pieces of nodes, and copies may be on a queue. */
+static double price_of(const clv_plan *plan, const planner_profile *profile,
+                       const planner_candidates *candidates, uint32_t piece,
+                       uint32_t alike)
+{
+    const planner_solve_piece *p = &candidates->pieces[piece];
+    return candidates->cuts[piece].node == CORE_NO_PIECE
+               ? 0
+               : piece_ns(p, profile, plan->devices[p->device].dev) / alike;
+}
+
 void planner_prepare_prices(const clv_plan *plan, const uint32_t *options,
                             const planner_profile *profile,
                             planner_candidates *candidates)
@@ -139,14 +151,12 @@ void planner_prepare_prices(const clv_plan *plan, const uint32_t *options,
             const uint32_t at = node->first_option + o;
             const planner_solve_option *option = &p->options[at];
             for (uint32_t k = 0; k < option->n_pieces; k++) {
-                planner_solve_piece *piece =
-                    &candidates->pieces[option->first_piece + k];
-                if (!(piece->extra_ns > 0) && !piece->joins)
-                    piece->extra_ns =
-                        piece_ns(piece, profile,
-                                 plan->devices[piece->device].dev) /
-                        alike;
-                sum += at == options[i] ? piece->extra_ns : 0;
+                const uint32_t piece = option->first_piece + k;
+                double *extra_ns = &candidates->pieces[piece].extra_ns;
+                if (!(*extra_ns > 0))
+                    *extra_ns =
+                        price_of(plan, profile, candidates, piece, alike);
+                sum += at == options[i] ? *extra_ns : 0;
             }
         }
     }

@@ -117,6 +117,8 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
             status = read_device(r, index, field, &piece->device);
         } else if (!strcmp(field->string, "streamed")) {
             piece->streamed = cJSON_IsTrue(field);
+            if (!cJSON_IsBool(field))
+                status = bad_piece(index, "its streamed is not true or false");
         } else if (strcmp(field->string, "reason")) {
             char text[96];
             snprintf(text, sizeof text, "'%.40s' is no key of a piece",

@@ -235,8 +235,8 @@ static void assert_same(const layer *l, const results *a, const results *b,
         fail_msg("results differ by %g of %g", difference, square);
 }
 
-/* Weights of some pieces of devices with memory of their own come anew in each
- * run. */
+/* Some pieces of devices with memory of their own are sent their weights in
+ * each run. */
 static void stream_some(test_random *r, clv_device *const *devices,
                         core_piece *pieces, uint32_t n)
 {

@@ -82,7 +82,7 @@ class Plan(cli.Case):
         self.assertRegex(shown, r"rows 352..704 \| f32 \[1,352\] \| \d+ \| ref:0")
 
     def test_streamed(self):
-        """Weights that come anew in each run change no text."""
+        """Weights that are copied in each run change no text."""
         card = ["--conf", os.path.join(cli.SOURCE, "conf", "soc",
                                        "small-card.ini"),
                 "--set", "core.plugins=npu_sim",
@@ -111,8 +111,19 @@ class Plan(cli.Case):
                         if load["how"] == "stream"]
             self.assertGreater(len(streamed), 20)
 
+    def test_streamed_in_vain(self):
+        decode = ("plan", "--phase", "decode", "--seq", 64, *TWO, "--plan")
+        path = self.save("decode", self.stream_matmuls)
+        self.bad(*decode, path, says=["streamed", "no memory of its own"])
+        with open(path) as f:
+            plan = json.load(f)
+        plan["pieces"][0]["streamed"] = "yes"
+        path = self.write("plan.json", json.dumps(plan))
+        self.bad(*decode, path, says=["piece 0", "streamed"])
+
     def stream_matmuls(self, plan):
-        matmuls = {n["source"] for n in plan["nodes"] if n["op"] == "matmul"}
+        matmuls = {n.get("source", i) for i, n in enumerate(plan["nodes"])
+                   if n["op"] == "matmul"}
         for piece in plan["pieces"]:
             if piece["node"] in matmuls:
                 piece["streamed"] = True
