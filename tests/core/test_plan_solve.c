@@ -13,6 +13,7 @@
 #include "../../planner/profile/store.h"
 #include "../../core/device/subgraph.h"
 #include "../../planner/forecast/forecast.h"
+#include "../../planner/compare.h"
 #include "../../planner/limits.h"
 
 #include <math.h>
@@ -582,22 +583,41 @@ static double run_ns(world *w, clv_plan *plan)
     return after.ns - before.ns;
 }
 
+static const layers_shape deep = {.n_layers = 8,
+                                  .hidden = 1024,
+                                  .heads = 8,
+                                  .groups = 2,
+                                  .head_dim = 128,
+                                  .ffn = 4096,
+                                  .vocabulary = 1024,
+                                  .context = 512,
+                                  .tokens = 256,
+                                  .dtype = CLV_DTYPE_I8,
+                                  .quant = CLV_QUANT_PER_CHANNEL};
+
+/* Copies on a queue are no programs, where these take long to compile. */
+static void test_streamed_prepared(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "small-card",
+               "core.plan=tensor core.expected_runs=10 "
+               "npu_sim:card.memory=64 npu_sim:card.copy_queues=1 "
+               "npu_sim:card.compile_base_us=2000",
+               &deep);
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_true(plan->prepare_ns > 0);
+    assert_true(planner_is_legal_plan(plan));
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
 /* A card that holds half of the weights computes with the others too: they come
  * through its link while it works. */
 static void test_streamed(void **state)
 {
     (void)state;
-    const layers_shape deep = {.n_layers = 8,
-                               .hidden = 1024,
-                               .heads = 8,
-                               .groups = 2,
-                               .head_dim = 128,
-                               .ffn = 4096,
-                               .vocabulary = 1024,
-                               .context = 512,
-                               .tokens = 256,
-                               .dtype = CLV_DTYPE_I8,
-                               .quant = CLV_QUANT_PER_CHANNEL};
     static const char *const settings[] = {
         "core.plan=tensor npu_sim:card.memory=64",
         "core.plan=tensor npu_sim:card.memory=64 npu_sim:card.copy_queues=1"};
@@ -680,6 +700,7 @@ int main(void)
         cmocka_unit_test(test_never_slower),
         cmocka_unit_test(test_front),
         cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_streamed_prepared),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };
