@@ -663,9 +663,9 @@ static void test_streamed_parts(void **state)
                   512, 0.9}};
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         world w;
-        layers_shape layers = deep;
-        layers.tokens = cases[i].tokens;
-        open_world(&w, "small-card", cases[i].settings, &layers);
+        layers_shape prompt = deep;
+        prompt.tokens = cases[i].tokens;
+        open_world(&w, "small-card", cases[i].settings, &prompt);
         assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
         clv_device *cpu;
         assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
