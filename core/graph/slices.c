@@ -75,6 +75,11 @@ static bool inside(core_range a, core_range b)
     return a.begin >= b.begin && a.end <= b.end;
 }
 
+static bool overlap(core_range a, core_range b)
+{
+    return a.begin < b.end && b.begin < a.end;
+}
+
 static bool same(core_range a, core_range b)
 {
     return a.begin == b.begin && a.end == b.end;
@@ -92,59 +97,91 @@ static bool experts_of_piece(const finder *f, uint32_t piece, core_range *out)
     return r->end - r->begin != e.n;
 }
 
-/* Whether the slice of a piece has all that another reads of it. */
+/* What a piece reads of a value, or writes. */
+static void box_of(const finder *f, uint32_t piece, uint32_t operand,
+                   core_range out[2])
+{
+    core_cut_box(f->graph, &f->pieces[piece], operand, out);
+}
+
+static void box_made(const finder *f, uint32_t piece, core_range out[2])
+{
+    box_of(f, piece, f->graph->nodes[f->pieces[piece].node].n_inputs, out);
+}
+
+/* The pieces that write what a piece reads as an operand: [first, end). */
+static void find_writers(const finder *f, uint32_t reader, uint32_t operand,
+                         uint32_t *first, uint32_t *end)
+{
+    const clv_value value =
+        f->graph->nodes[f->pieces[reader].node].inputs[operand];
+    const uint32_t node =
+        value == CLV_NO_TENSOR ? CORE_NO_SLICE : f->writer[value];
+    *first = node == CORE_NO_SLICE ? 0 : f->first[node];
+    *end = node == CORE_NO_SLICE ? 0 : f->first[node + 1];
+}
+
+/* Whether a piece makes a slice of something that another reads. */
+static bool touches(const finder *f, uint32_t slice, uint32_t reader,
+                    uint32_t operand)
+{
+    core_range has[2], needs[2];
+    if (!f->slices[slice].valid.end)
+        return false;
+    box_made(f, slice, has);
+    box_of(f, reader, operand, needs);
+    return overlap(has[0], needs[0]) && overlap(has[1], needs[1]);
+}
+
+/* Whether the slice has all that the other reads of these experts. */
 static bool serves(const finder *f, uint32_t slice, uint32_t reader,
                    uint32_t operand, core_range experts)
 {
-    const core_piece *from = &f->pieces[slice], *to = &f->pieces[reader];
-    const clv_node *node = &f->graph->nodes[from->node];
     core_range has[2], needs[2];
     core_experts a, b;
     if (!f->slices[slice].valid.end ||
         !inside(experts, f->slices[slice].valid) ||
-        !core_cut_experts(f->graph, from->node, &a) ||
-        !core_cut_experts(f->graph, to->node, &b) || a.ids != b.ids)
+        !core_cut_experts(f->graph, f->pieces[slice].node, &a) ||
+        !core_cut_experts(f->graph, f->pieces[reader].node, &b) ||
+        a.ids != b.ids)
         return false;
-    core_cut_box(f->graph, from, node->n_inputs, has);
-    core_cut_box(f->graph, to, operand, needs);
+    box_made(f, slice, has);
+    box_of(f, reader, operand, needs);
     return inside(needs[0], has[0]) && inside(needs[1], has[1]);
 }
 
-/* A piece whose slice serves, of those that are valid for these experts if
- * exact is not NULL, from `at` on. */
-static uint32_t find_slice(const finder *f, uint32_t reader, uint32_t operand,
-                           core_range experts, const core_range *exact,
-                           uint32_t at)
+/* Finds the slice that serves. False if there are only others, so that all of
+ * them are needed; valid: narrowed to the slice. */
+static bool find_slice(const finder *f, uint32_t reader, uint32_t operand,
+                       core_range experts, uint32_t *slice, core_range *valid)
 {
-    const clv_value value =
-        f->graph->nodes[f->pieces[reader].node].inputs[operand];
-    const uint32_t node = f->writer[value];
-    if (node == CORE_NO_SLICE)
-        return CORE_NO_SLICE;
-    for (at = at > f->first[node] ? at : f->first[node];
-         at < f->first[node + 1]; at++)
-        if (serves(f, at, reader, operand, experts) &&
-            (!exact || same(*exact, f->slices[at].valid)))
-            return at;
-    return CORE_NO_SLICE;
+    uint32_t at, end;
+    bool sliced = false;
+    find_writers(f, reader, operand, &at, &end);
+    for (; at < end; at++) {
+        const core_range *has = &f->slices[at].valid;
+        sliced |= touches(f, at, reader, operand);
+        if (!serves(f, at, reader, operand, experts))
+            continue;
+        *slice = at;
+        if (valid->begin < has->begin)
+            valid->begin = has->begin;
+        if (valid->end > has->end)
+            valid->end = has->end;
+        return true;
+    }
+    return !sliced;
 }
 
-/* Slices of gate and up go together if they are of the same experts: so those
- * of the output are either alike or apart. */
+/* What a GLU makes is valid where both of its inputs are. It reads either one
+ * slice of each or all: so what its pieces make is the same, apart, or all. */
 static void find_pair(const finder *f, uint32_t piece, core_range experts,
                       core_slice *out)
 {
-    uint32_t gate = 0;
-    while ((gate = find_slice(f, piece, 0, experts, NULL, gate)) !=
-           CORE_NO_SLICE) {
-        const core_range *valid = &f->slices[gate].valid;
-        const uint32_t up = find_slice(f, piece, 1, experts, valid, 0);
-        if (up != CORE_NO_SLICE) {
-            *out = (core_slice){.valid = *valid, .from = {gate, up}};
-            return;
-        }
-        gate++;
-    }
+    core_slice pair = *out;
+    if (find_slice(f, piece, 0, experts, &pair.from[0], &pair.valid) &&
+        find_slice(f, piece, 1, experts, &pair.from[1], &pair.valid))
+        *out = pair;
 }
 
 static void find_piece(const finder *f, uint32_t piece)
@@ -152,7 +189,7 @@ static void find_piece(const finder *f, uint32_t piece)
     const uint32_t node = f->pieces[piece].node;
     const clv_node *n = &f->graph->nodes[node];
     core_slice *slice = &f->slices[piece];
-    core_range experts;
+    core_range experts, any = {0, INT64_MAX};
     core_experts all;
     *slice = (core_slice){.from = {CORE_NO_SLICE, CORE_NO_SLICE}};
     if (!experts_of_piece(f, piece, &experts) ||
@@ -164,74 +201,67 @@ static void find_piece(const finder *f, uint32_t piece)
         return;
     }
     if (core_cut_has_parts(f->graph, node, 0))
-        slice->from[0] = find_slice(f, piece, 0, experts, NULL, 0);
+        find_slice(f, piece, 0, experts, &slice->from[0], &any);
     if (core_cut_has_parts(f->graph, node, n->n_inputs))
         slice->valid = experts;
 }
 
 /* ------------------------------------------------------------------------ */
-/* Who needs the whole value                                                 */
+/* Who needs more than a slice                                               */
 
 static bool same_box(const finder *f, uint32_t a, uint32_t b)
 {
-    const uint32_t node = f->pieces[a].node;
     core_range p[2], q[2];
-    core_cut_box(f->graph, &f->pieces[a], f->graph->nodes[node].n_inputs, p);
-    core_cut_box(f->graph, &f->pieces[b], f->graph->nodes[node].n_inputs, q);
+    box_made(f, a, p);
+    box_made(f, b, q);
     return same(p[0], q[0]) && same(p[1], q[1]);
 }
 
-/* One of the slices is the whole already, or those that are apart are added. */
-static void join_slices(const finder *f, uint32_t node)
+/* One of the slices is all already, or those that are apart are added. */
+static void join_slice(const finder *f, uint32_t piece)
 {
+    const uint32_t node = f->pieces[piece].node;
+    core_slice *slice = &f->slices[piece];
+    bool has_whole = false, is_first = true;
     core_experts all;
-    if (!core_cut_experts(f->graph, node, &all))
+    if (!slice->joined || !core_cut_experts(f->graph, node, &all))
         return;
     for (uint32_t i = f->first[node]; i < f->first[node + 1]; i++) {
-        core_slice *slice = &f->slices[i];
-        bool has_whole = false, is_first = true;
-        for (uint32_t j = f->first[node]; j < f->first[node + 1]; j++) {
-            const core_range *valid = &f->slices[j].valid;
-            if (!valid->end || !same_box(f, i, j))
-                continue;
-            has_whole |= valid->end - valid->begin == all.n;
-            is_first &= j >= i || !same(*valid, slice->valid);
-        }
-        const bool is_whole = slice->valid.end - slice->valid.begin == all.n;
-        slice->whole = slice->valid.end && is_whole && is_first;
-        slice->added = slice->valid.end && !has_whole && is_first;
+        const core_range *valid = &f->slices[i].valid;
+        if (!valid->end || !same_box(f, piece, i))
+            continue;
+        has_whole |= valid->end - valid->begin == all.n;
+        is_first &= i >= piece || !same(*valid, slice->valid);
+    }
+    slice->whole = is_first && slice->valid.end - slice->valid.begin == all.n;
+    slice->added = is_first && !has_whole;
+}
+
+/* Marks the slices of which a piece reads all. */
+static void mark_joined(const finder *f, uint32_t reader)
+{
+    const clv_node *node = &f->graph->nodes[f->pieces[reader].node];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        uint32_t at, end;
+        if (i < 2 && f->slices[reader].from[i] != CORE_NO_SLICE)
+            continue;
+        find_writers(f, reader, i, &at, &end);
+        for (; at < end; at++)
+            f->slices[at].joined |= touches(f, at, reader, i);
     }
 }
 
-static bool is_sliced(const finder *f, uint32_t node)
+static void find_joined(const finder *f, uint32_t n)
 {
-    for (uint32_t i = f->first[node]; i < f->first[node + 1]; i++)
-        if (f->slices[i].valid.end)
-            return true;
-    return false;
-}
-
-static bool reads_whole(const finder *f, uint32_t node, clv_value value)
-{
-    const clv_node *n = &f->graph->nodes[node];
-    for (uint32_t j = 0; j < n->n_inputs; j++)
-        for (uint32_t i = f->first[node];
-             n->inputs[j] == value && i < f->first[node + 1]; i++)
-            if (j > 1 || f->slices[i].from[j] == CORE_NO_SLICE)
-                return true;
-    return false;
-}
-
-static void find_joined(const finder *f, uint32_t node)
-{
-    if (!is_sliced(f, node))
-        return;
-    const clv_value value = f->graph->nodes[node].outputs[0];
-    bool joined = f->graph->tensors[value].usage == CLV_USAGE_OUTPUT;
-    for (uint32_t i = node + 1; i < f->graph->n_nodes && !joined; i++)
-        joined = reads_whole(f, i, value);
-    if (joined)
-        join_slices(f, node);
+    for (uint32_t i = 0; i < n; i++) {
+        const clv_node *node = &f->graph->nodes[f->pieces[i].node];
+        mark_joined(f, i);
+        f->slices[i].joined |=
+            f->slices[i].valid.end &&
+            f->graph->tensors[node->outputs[0]].usage == CLV_USAGE_OUTPUT;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        join_slice(f, i);
 }
 
 clv_status core_slices_find(const clv_graph *graph, const core_piece *pieces,
@@ -258,8 +288,8 @@ clv_status core_slices_find(const clv_graph *graph, const core_piece *pieces,
         if (graph->nodes[i].n_outputs)
             f.writer[graph->nodes[i].outputs[0]] = i;
     }
-    for (uint32_t i = 0; i < graph->n_nodes && enough; i++)
-        find_joined(&f, i);
+    if (enough)
+        find_joined(&f, n);
     free(f.first);
     free(f.writer);
     if (!enough)

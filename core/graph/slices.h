@@ -34,7 +34,8 @@ typedef struct core_slice {
                          end 0: it makes no slice */
     uint32_t from[2]; /* piece whose slice it reads as input 0 and 1, or
                          CORE_NO_SLICE */
-    bool whole;       /* its output is the value itself, for all who need it */
+    bool joined;      /* who reads its part of the value needs all experts */
+    bool whole;       /* then: its output is that already */
     bool added;       /* to the other slices of its value */
 } core_slice;
 
