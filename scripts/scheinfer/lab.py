@@ -10,6 +10,11 @@ from runs import ROOT, Failure, nodes_of, sets
 # Of the GPU's memory, what plans of baselines leave for values and caches, MiB.
 SPARE = 1024
 TOKENS = 4  # that a measurement of decoding generates
+# A plan that is given is followed whatever the memory is, and nothing else is
+# to be planned.
+GIVEN = (("core.profile", "off"), ("core.plan", "first"),
+         ("npu_sim:gpu.memory", 1048576),
+         ("npu_sim:gpu.max_memory", 1048576))
 
 
 class Setup:
@@ -71,7 +76,8 @@ class Lab:
             with open(path, "w") as file:
                 json.dump({"graph": self.graph(setup.model, n)[0],
                            "pieces": pieces}, file)
-            args += ("--plan", path, "--set", "core.profile=off")
+            settings = (*GIVEN, *settings)
+            args += ("--plan", path)
         out = self.tools.run("bench", *setup.options(), *sets(dict(settings)),
                              *args, "-r", 1, "-q", "-o", "json")
         record = json.loads(out)[0]
@@ -90,7 +96,7 @@ class Lab:
     def best(self, setup, n, ways):
         """The least time of several lists of pieces. Copies are not beside the
         work: neither baseline does that."""
-        alone = {"npu_sim:gpu.copy_queues": 0}.items()
+        alone = (("npu_sim:gpu.copy_queues", 0),)
         return min(self.bench(setup, n, pieces, alone) for pieces in ways)
 
     @functools.lru_cache(maxsize=None)
@@ -127,4 +133,6 @@ class Lab:
     def unassigned(self, setup, n):
         """A prompt without token assignment: every part of a weight is
         computed where a single token has it computed."""
-        return self.bench(setup, n, self.decode_pieces(setup))
+        pieces = strategies.moved(self.nodes(setup, 1), self.nodes(setup, n),
+                                  self.decode_pieces(setup))
+        return self.bench(setup, n, pieces)

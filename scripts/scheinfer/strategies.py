@@ -13,7 +13,7 @@ from runs import dims
 GPU, CPU = "npu_sim:gpu", "npu_sim:cpu"
 
 # Bytes of an element of a weight.
-SIZES = {"q4_0": 18 / 32, "f16": 2, "f32": 4}
+SIZES = {"q4_0": 18 / 32, "q8_0": 34 / 32, "f16": 2, "f32": 4}
 # llama.cpp computes products of so many tokens on the GPU though their weights
 # are the CPU's (ggml_backend_offload_op).
 OFFLOAD_TOKENS = 32
@@ -170,3 +170,19 @@ def sliced_layers(nodes, memory):
         else:
             memory -= weight_bytes(node)
     return fitting(mlps, memory)
+
+
+def moved(nodes, others, pieces):
+    """Pieces of nodes as those of another graph of the model: what only that
+    one has is the GPU's."""
+    mine, out = {}, []
+    for piece in pieces:
+        mine.setdefault(piece["node"], []).append(piece)
+    left = list(nodes)
+    for node in others:
+        if left and (left[0].op, left[0].name) == (node.op, node.name):
+            out += [dict(piece, node=node.index)
+                    for piece in mine[left.pop(0).index]]
+        else:
+            out.append(whole(node, GPU))
+    return out
