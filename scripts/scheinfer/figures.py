@@ -3,9 +3,8 @@ Sections of the paper are in brackets."""
 
 import sys
 
-import strategies
 from lab import Setup
-from report import PREDICTED, Row
+from report import Row
 
 PROMPT, GENERATED = 1024, 256  # [V-C]; how many are generated is not stated
 THREADS = (16, 8, 4, 2)
@@ -60,10 +59,6 @@ def gains(lab, setups, n):
 
 def spread(values):
     return min(values), max(values)
-
-
-BETTER = ("Where it is more than the paper has: its plans take more than "
-          "the paper's three rates of each weight.")
 
 
 def whole_range(lab):
