@@ -161,6 +161,19 @@ static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
     return llm_runner_create(r->model, r->cache, shape, out);
 }
 
+clv_status llm_choice_weigh(const llm_runners *r, const llm_request *q,
+                            const clv_device *dev, uint64_t bytes, double *ns)
+{
+    const llm_shape shape = r->fixed
+                                ? (llm_shape){q->n, true, q->all_logits, false}
+                                : open_shape(r, q);
+    llm_runner *runner;
+    CLV_TRY(make_graph(r, &shape, &runner));
+    clv_status status = llm_runner_weigh(runner, &r->params, dev, bytes, ns);
+    llm_runner_destroy(runner);
+    return status;
+}
+
 static clv_status make_planned(const llm_runners *r, const llm_shape *shape,
                                llm_runner **out)
 {

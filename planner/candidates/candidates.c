@@ -45,11 +45,12 @@ static bool holds_weights(const clv_graph *graph, const clv_device *dev)
 
 /* For weights, which devices without memory of their own use where they lie.
  * Where not all of them find room, those of the first plan stay, and what they
- * leave is for what other plans work on. */
+ * leave is for what other plans work on; what is supposed to be there beside is
+ * for weights. */
 static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
 {
     const clv_device *dev = of->dev;
-    uint64_t size = of->room, states = state_bytes(graph);
+    uint64_t size = of->room - of->more, states = state_bytes(graph);
     const bool is_scarce = core_graph_weight_bytes(graph) > size;
     uint64_t there = atomic_load(&dev->state_bytes);
     if (size == UINT64_MAX)
@@ -57,7 +58,9 @@ static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
     size -= size / (is_scarce ? WORKSPACE_IF_SCARCE : WORKSPACE);
     states = states > there ? states - there : 0;
     size = size > states ? size - states : 0;
-    return is_scarce && holds_weights(graph, dev) ? size / FOR_MORE : size;
+    if (!is_scarce || !holds_weights(graph, dev))
+        return size + of->more;
+    return of->more ? of->more : size / FOR_MORE;
 }
 
 /* What its submits take is known, or that of none: no plan can be compared with
