@@ -7,7 +7,6 @@
 #include "../core/config/config.h"
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
-#include "limits.h"
 #include "overheads.h"
 #include "planner.h"
 #include "prepare.h"
@@ -355,22 +354,6 @@ static double expected_ns(const clv_plan *plan, planner_profile *profile,
     return *forecast * planner_run_ratio(plan, profile, symbols);
 }
 
-/* Another plan's weights would have to lie beside those of this one, which stay
- * where they are. Without memory for both, the next process plans by the new
- * costs. */
-static bool may_move(const clv_plan *plan)
-{
-    for (uint32_t d = 0; d < plan->n_devices; d++) {
-        uint64_t sum = 0;
-        for (uint32_t i = 0; i < plan->n_loads && plan->devices[d].local; i++)
-            if (plan->loads[i].device == d && !plan->loads[i].streamed)
-                sum += plan->loads[i].bytes;
-        if (sum > planner_room(plan->devices[d].dev))
-            return false;
-    }
-    return true;
-}
-
 /* *changed: as learn_costs(), of the run, if that is more. */
 static clv_status learn_overheads(const clv_exec *exec,
                                   planner_profile *profile, double scale,
@@ -400,7 +383,7 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     const double scale = fmin(plain / exec->latest.ns, 1);
     CLV_TRY(learn_costs(exec, profile, scale, &changed));
     CLV_TRY(learn_overheads(exec, profile, scale, &changed));
-    if (plan->n_devices > 1 && changed > CHANGED && may_move(plan) &&
+    if (plan->n_devices > 1 && changed > CHANGED &&
         planner_history_plans(history, plan->problem) < MOST_PLANS)
         *out = CLV_LEARNED_COSTS;
     planner_history_save(history, plan->ctx);

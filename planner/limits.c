@@ -1,5 +1,6 @@
 #include "limits.h"
 #include "../core/base/error.h"
+#include "candidates/room.h"
 
 /* Of max_share: times are predictions. */
 #define TOLERANCE 0.02
@@ -8,9 +9,6 @@
  * through, drivers, programs. */
 #define RESERVE_PART 32
 #define RESERVE_MOST ((uint64_t)160 << 20)
-/* Of the same, what weights leave to values between nodes. */
-#define WORKSPACE_PART 16
-
 uint64_t planner_room(clv_device *dev)
 {
     const uint64_t all =
@@ -57,7 +55,7 @@ uint64_t planner_limits_over(const clv_plan *plan, uint32_t device)
     if (!bytes || d->room == UINT64_MAX)
         return 0;
     const uint64_t weights = weight_bytes(plan, device);
-    const uint64_t left = d->dev->info.memory_size / WORKSPACE_PART;
+    const uint64_t left = planner_workspace(plan->source, d->room);
     const uint64_t most = weights && d->room > left ? d->room - left : 0;
     const uint64_t over = weights > most ? weights - most : 0;
     return bytes > d->room && bytes - d->room > over ? bytes - d->room : over;

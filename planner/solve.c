@@ -32,6 +32,10 @@
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
 
+/* How often what passes through a device's memory is halved until the rest of a
+ * plan finds room beside it. */
+#define HALVINGS 3
+
 /* Divisions of the graph that are tried for a device with too little memory. */
 #define FRONTS 32
 
@@ -282,6 +286,16 @@ static clv_status consider_device(solver *v, uint32_t device)
     return consider_rival(v);
 }
 
+static void forget(solver *v)
+{
+    clv_plan_destroy(v->best);
+    v->best = NULL;
+    v->known = false;
+    planner_solution_finish(&v->s);
+    planner_candidates_finish(&v->c);
+    v->c = (planner_candidates){0};
+}
+
 /* What a percent of the energy is worth in time: near the best plan so far the
  * search can add both up. */
 static clv_status consider_energy(solver *v)
@@ -352,13 +366,50 @@ static clv_status consider_fronts(solver *v)
     return CLV_OK;
 }
 
-static clv_status find_best(solver *v)
+/* Whether the search can be given less of what the best plan takes too much of,
+ * if it does. */
+static bool can_tighten(const solver *v)
 {
-    for (uint32_t i = 0;
-         i < TIGHTER && !(v->best && planner_is_legal_plan(v->best)); i++) {
-        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+    if (!v->best)
+        return true;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        if (planner_limits_over(v->best, d) && !v->c.devices[d].memory)
+            return false;
+    return !planner_is_legal_plan(v->best);
+}
+
+static bool streams(const clv_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].streamed)
+            return true;
+    return false;
+}
+
+/* Until a plan keeps to memory and max_share. Where there is too little memory
+ * for weights that pass through beside values, smaller ones pass through. */
+static clv_status search_legal(solver *v, const clv_op_caps *caps,
+                               planner_strategy strategy)
+{
+    const planner_costs costs = planner_costs_of(v->profile);
+    for (uint32_t halvings = 0;; halvings++) {
+        CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy,
+                                        halvings, &v->c));
+        for (uint32_t i = 0; i < TIGHTER && can_tighten(v); i++) {
+            CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+            CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+        }
+        if (halvings == HALVINGS || !v->best ||
+            planner_is_legal_plan(v->best) || !streams(v->best))
+            return CLV_OK;
+        forget(v);
     }
+}
+
+static clv_status find_best(solver *v, const clv_op_caps *caps,
+                            planner_strategy strategy)
+{
+    CLV_TRY(search_legal(v, caps, strategy));
     CLV_TRY(consider_energy(v));
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
@@ -377,13 +428,15 @@ static clv_status option_text(const solver *v, uint32_t option, char **out)
 {
     const planner_solve_option *o = &v->c.options[option];
     core_text text = {0};
+    const char *separator = "";
     for (uint32_t i = 0; i < o->n_pieces; i++) {
         const core_piece *cut = &v->c.cuts[o->first_piece + i];
         const char *id = v->devices[cut->device]->id;
         bool any = false;
         if (cut->node == CORE_NO_PIECE)
             continue;
-        core_text_add(&text, "%s", i ? ", " : "");
+        core_text_add(&text, "%s", separator);
+        separator = ", ";
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
             if (!cut->ranges[a].end)
                 continue;
@@ -392,7 +445,8 @@ static clv_status option_text(const solver *v, uint32_t option, char **out)
                           (long long)cut->ranges[a].end);
             any = true;
         }
-        core_text_add(&text, "%s on %s", any ? "" : "all", id);
+        core_text_add(&text, "%s on %s%s", any ? "" : "all", id,
+                      cut->streamed ? ", streamed" : "");
     }
     return core_text_take(&text, out);
 }
@@ -428,35 +482,15 @@ static clv_status explain(const solver *v)
 
 /* ------------------------------------------------------------------------ */
 
-static double since(uint64_t *from)
-{
-    uint64_t begin = *from;
-    *from = clv_now_ns();
-    return (double)(*from - begin) / 1e6;
-}
-
-static void forget(solver *v)
-{
-    clv_plan_destroy(v->best);
-    v->best = NULL;
-    v->known = false;
-    planner_solution_finish(&v->s);
-    planner_candidates_finish(&v->c);
-    v->c = (planner_candidates){0};
-}
-
 static clv_status solve(solver *v, const clv_op_caps *caps,
                         planner_strategy strategy)
 {
-    const planner_costs costs = planner_costs_of(v->profile);
-    uint64_t clock = clv_now_ns();
-    CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy, &v->c));
-    double made = since(&clock);
-    CLV_TRY(find_best(v));
+    const uint64_t begin = clv_now_ns();
+    CLV_TRY(find_best(v, caps, strategy));
     CLV_TRY(consider_known(v, strategy));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
-            "plan: %u candidates in %.1f ms, search and comparison %.1f ms",
-            v->c.problem.n_options, made, since(&clock));
+            "plan: the best of %u candidates in %.1f ms",
+            v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);
     return v->known ? CLV_OK : explain(v);
 }
 

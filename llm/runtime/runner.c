@@ -164,6 +164,10 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
         return;
     r->learned = CLV_LEARNED_NOTHING;
     pthread_mutex_lock(&r->model->lock);
+    if (params->scarce) {
+        clv_exec_destroy(r->exec);
+        r->exec = NULL;
+    }
     if (clv_plan_create(ctx, r->graph, &devices, &plan)) {
         clv_log(ctx, CLV_LOG_WARN, "the plan stays as it is: %s",
                 clv_last_error());

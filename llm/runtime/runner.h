@@ -49,6 +49,8 @@ typedef struct llm_runner_params {
     uint32_t n_devices;
     char *const *plans; /* saved ones, as clv_session_params */
     uint32_t n_plans;
+    bool scarce; /* some device's memory does not hold all weights: what a plan
+                    works on is free again before another is made */
 } llm_runner_params;
 
 /* The graph alone. */

@@ -78,7 +78,7 @@ static void look_at_devices(llm_runners *r)
 {
     const uint64_t size = clv_model_describe(r->model)->size;
     r->n_devices = 0;
-    r->fixed = r->scarce = false;
+    r->fixed = r->params.scarce = false;
     for (uint32_t i = 0; i < count_devices(r); i++) {
         clv_device *dev = device_at(r, i);
         if (!dev || clv_device_lost(dev))
@@ -86,7 +86,7 @@ static void look_at_devices(llm_runners *r)
         r->n_devices++;
         r->fixed |=
             (clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES) != 0;
-        r->scarce |= size > clv_device_room(dev);
+        r->params.scarce |= size > clv_device_room(dev);
     }
 }
 
@@ -183,7 +183,7 @@ static clv_status make_room(llm_runners *r, const llm_request *request)
     const llm_request one = {
         .n = 1, .n_free = request->n_free, .all_logits = request->all_logits};
     llm_runner *runner;
-    if (!r->scarce || request->n == 1 ||
+    if (!r->params.scarce || request->n == 1 ||
         is_there(r, llm_choice_length(r, request->n)))
         return CLV_OK;
     for (uint32_t i = r->n; i-- > 0;)

@@ -35,8 +35,7 @@ typedef struct llm_runners {
                                  NULL: all of the context; plans: the session's
                                */
     uint32_t n_devices;       /* that are not lost */
-    bool fixed;               /* one of them has static shapes, */
-    bool scarce;              /* or memory that does not hold all weights */
+    bool fixed;               /* one of them has static shapes */
     int64_t *lengths;         /* of static devices; NULL: not yet asked for */
     uint32_t n_lengths;
     llm_runner *items[LLM_MAX_RUNNERS]; /* the most recently used first */

@@ -1,4 +1,5 @@
 #include "maker.h"
+#include "room.h"
 #include "../profile/accepts.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/caps.h"
@@ -13,55 +14,6 @@
 
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                   */
-
-/* Part of a device's memory that is left to what it works on beside states;
- * more where other plans will need room for weights that pass through. */
-#define WORKSPACE 16
-#define WORKSPACE_IF_SCARCE 8
-/* And of what is left then the part for weights that only other plans use. */
-#define FOR_MORE 8
-
-/* Bytes of the graph's states, all of which may come to lie on one device. */
-static uint64_t state_bytes(const clv_graph *graph)
-{
-    uint64_t sum = 0, bytes;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->tensors[v].usage == CLV_USAGE_STATE &&
-            !core_desc_size(&graph->tensors[v], NULL, &bytes))
-            sum += bytes;
-    return sum;
-}
-
-/* Whether the device holds weights already, for another plan. */
-static bool holds_weights(const clv_graph *graph, const clv_device *dev)
-{
-    core_runs range;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight &&
-            core_tensor_copy_at(graph->values[v].weight, dev, 0, &range))
-            return true;
-    return false;
-}
-
-/* For weights, which devices without memory of their own use where they lie.
- * Where not all of them find room, those of the first plan stay, and what they
- * leave is for what other plans work on; what is supposed to be there beside is
- * for weights. */
-static uint64_t memory_of(const clv_graph *graph, const core_plan_device *of)
-{
-    const clv_device *dev = of->dev;
-    uint64_t size = of->room - of->more, states = state_bytes(graph);
-    const bool is_scarce = core_graph_weight_bytes(graph) > size;
-    uint64_t there = atomic_load(&dev->state_bytes);
-    if (size == UINT64_MAX)
-        return size;
-    size -= size / (is_scarce ? WORKSPACE_IF_SCARCE : WORKSPACE);
-    states = states > there ? states - there : 0;
-    size = size > states ? size - states : 0;
-    if (!is_scarce || !holds_weights(graph, dev))
-        return size + of->more;
-    return of->more ? of->more : size / FOR_MORE;
-}
 
 /* What its submits take is known, or that of none: no plan can be compared with
  * one on a device of which it is not. */
@@ -81,6 +33,7 @@ static void describe_devices(planner_maker *m)
                        CORE_SYNC_BLOCK;
     for (uint32_t d = 0; d < m->n_devices; d++) {
         clv_device *dev = planner_maker_device(m, d);
+        const core_plan_device *of = &m->plan->devices[m->owners[d]];
         planner_solve_device *out = &m->devices[d];
         uint32_t type;
         const planner_overheads *o = m->costs->overheads(m->costs->ctx, dev);
@@ -90,8 +43,8 @@ static void describe_devices(planner_maker *m)
         *out = (planner_solve_device){
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
             .memory = planner_maker_streams(m, d)
-                          ? UINT64_MAX
-                          : memory_of(m->graph, &m->plan->devices[d]),
+                          ? planner_room_to_stream(m->graph, of) >> m->halvings
+                          : planner_room_to_hold(m->graph, of),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
             out->memory_index = 1 + m->owners[d];
@@ -441,13 +394,14 @@ static void finish_maker(planner_maker *m)
 clv_status planner_candidates_make(const clv_plan *plan,
                                    const clv_op_caps *caps,
                                    const planner_costs *costs,
-                                   planner_strategy strategy,
+                                   planner_strategy strategy, uint32_t halvings,
                                    planner_candidates *out)
 {
     planner_maker m = {.plan = plan,
                        .graph = plan->source,
                        .costs = costs,
                        .strategy = strategy,
+                       .halvings = halvings,
                        .n_devices = plan->n_devices,
                        .align = 1};
     *out = (planner_candidates){0};

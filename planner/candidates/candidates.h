@@ -34,11 +34,12 @@ typedef struct planner_candidates {
                          the node is the first one of its class */
 } planner_candidates;
 
-/* caps[d * n_nodes + i]: what device d answered for node i. CLV_ERR_UNSUPPORTED
- * names a node that nobody takes. */
+/* caps[d * n_nodes + i]: what device d answered for node i. Weights that pass
+ * through a device's memory are given half as much of it as they may take, a
+ * quarter ... CLV_ERR_UNSUPPORTED names a node that nobody takes. */
 clv_status planner_candidates_make(const clv_plan *plan,
                                    const clv_op_caps *caps,
                                    const planner_costs *costs,
-                                   planner_strategy strategy,
+                                   planner_strategy strategy, uint32_t halvings,
                                    planner_candidates *out);
 void planner_candidates_finish(planner_candidates *candidates);

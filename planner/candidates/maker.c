@@ -137,6 +137,8 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
         core_runs range;
         if (!weight_range(m, piece, &range))
             return false;
+        if (range.bytes * range.n > m->devices[piece->device].memory)
+            return false;
         demand->bytes = (double)(range.bytes * range.n);
         demand->ns = fmax(out->ns, stream_ns(m, piece->device, demand->bytes));
     }

@@ -71,11 +71,13 @@ typedef struct planner_maker {
     clv_op_caps *caps; /* [n_devices * n_nodes] */
     const planner_costs *costs;
     planner_strategy strategy;
+    uint32_t halvings;  /* as planner_candidates_make() */
     uint32_t n_devices; /* lanes: the plan's devices as they hold weights, then
                            some of them again, to which weights are streamed */
     uint32_t owners[PLANNER_SOLVE_DEVICES]; /* device of each */
     uint64_t align; /* of pointers: the most that a device asks for */
-    planner_solve_device *devices;
+    planner_solve_device *devices; /* memory of those that weights are streamed
+                                      to: for the largest of them */
     planner_node_reads *reads;
     planner_classes classes;
     bool several;                       /* memories: some device has its own */

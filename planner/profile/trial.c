@@ -64,13 +64,18 @@ static clv_status pointer_align(clv_device *dev,
 {
     clv_graph *graph;
     clv_op_caps caps;
+    uint32_t type;
     clv_status status = planner_workload_graph(workload, 1, 1, &graph);
     if (status)
         return status;
     clv_subgraph view = core_graph_view(graph);
     status = core_device_caps(dev, &view, &caps);
-    *align = !status && caps.pointer_align > ALIGNMENT ? caps.pointer_align
-                                                       : ALIGNMENT;
+    *align = ALIGNMENT;
+    if (core_device_has_local(dev, &type) &&
+        dev->mem_types[type].alignment < ALIGNMENT)
+        *align = dev->mem_types[type].alignment;
+    if (!status && caps.pointer_align > *align)
+        *align = caps.pointer_align;
     clv_graph_destroy(graph);
     return status;
 }

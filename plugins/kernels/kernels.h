@@ -78,6 +78,8 @@ typedef struct gpu_target {
     bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
     bool unified;         /* memory is the host's */
+    bool scarce;          /* memory is: no setup brings weights into another
+                             layout */
     gpu_states states;    /* the layout of the cache */
     uint32_t units;       /* compute units, to choose sizes by */
     const char *disabled; /* names of kernel variants not to use, separated

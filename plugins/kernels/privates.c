@@ -162,7 +162,7 @@ bool gpu_repacks(const gpu_target *target)
 
 void gpu_drop_repacking(gpu_target *target)
 {
-    target->nvidia_ptx = target->coop_matrix = target->plain_matrix = false;
+    target->scarce = true;
     target->weights = 0;
 }
 
@@ -170,7 +170,7 @@ void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
                        const char *device)
 {
     clv_log(host, CLV_LOG_WARN,
-            "%s: no memory for repacked weights; products go without, as by "
-            "%s.matrix=off and %s.weights=auto",
-            device, plugin, plugin);
+            "%s: no memory for repacked weights; products of few rows go "
+            "without, others repack them in each run, as by %s.weights=auto",
+            device, plugin);
 }

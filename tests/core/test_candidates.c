@@ -143,7 +143,8 @@ static clv_status make(scene *s, planner_strategy strategy)
 {
     const planner_costs costs = costs_of(&s->machine);
     planner_candidates_finish(&s->c);
-    return planner_candidates_make(s->plan, s->caps, &costs, strategy, &s->c);
+    return planner_candidates_make(s->plan, s->caps, &costs, strategy, 0,
+                                   &s->c);
 }
 
 static void drop_graph(scene *s)

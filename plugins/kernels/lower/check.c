@@ -265,14 +265,22 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
 }
 
 /* An upper bound for most kernels: the inputs in another form, some of them
- * twice, and the output, where it is an intermediate value of the program. */
+ * twice, parts of weights, and the output, where it is an intermediate value of
+ * the program. */
 static uint64_t scratch_of(const gpu_node *node)
 {
     uint64_t size = gpu_extent(&node->out);
-    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
-        if (gpu_has(&node->in[i]) && node->in[i].d.usage != CLV_USAGE_WEIGHT &&
-            node->in[i].d.usage != CLV_USAGE_STATE)
-            size += 2 * gpu_extent(&node->in[i]);
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++) {
+        const uint32_t usage = node->in[i].d.usage;
+        const uint64_t extent =
+            gpu_has(&node->in[i]) ? gpu_extent(&node->in[i]) : 0;
+        if (node->op->parts >> i & 1)
+            size += extent < (uint64_t)GPU_PART_BYTES
+                        ? extent
+                        : (uint64_t)GPU_PART_BYTES;
+        else if (usage != CLV_USAGE_WEIGHT && usage != CLV_USAGE_STATE)
+            size += 2 * extent;
+    }
     return size;
 }
 

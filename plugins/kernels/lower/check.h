@@ -52,6 +52,9 @@ struct gpu_op {
 };
 #define GPU_SLICES_OUT 0x80000000u
 
+/* Of an input in another form in scratch, at most at once. */
+#define GPU_PART_BYTES ((int64_t)64 << 20)
+
 #define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */
 
 extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,

@@ -13,6 +13,7 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_QUANTS_SCALE,
     GPU_SCRATCH_PARTS,   /* of sums */
     GPU_SCRATCH_EXPERTS, /* products in the order of experts */
+    GPU_SCRATCH_TILES,   /* weights, for a product */
     GPU_SCRATCH_COUNT
 } gpu_scratch;
 

@@ -19,19 +19,20 @@ static const char *variant_name(const gpu_node *node)
                                : "gemm_tensor";
 }
 
-/* Whether the setup can make tiles of the weights. */
+/* Whether there can be tiles of the weights. Where runs make them, they have to
+ * serve many rows of x. */
 static bool can_tile(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
-    if (!gpu_has_tiles(w) || w->usage != CLV_USAGE_WEIGHT)
+    if (!gpu_has_tiles(w) || (gpu_is_gemv(node) && !gpu_keeps_tiles(node)))
         return false;
     const uint64_t reach = (uint64_t)gpu_reach(target);
-    const uint64_t size = (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w));
+    const uint64_t size =
+        (uint64_t)((gpu_tiles_part(node) + 15) / 16 * gpu_tiles_row(w));
     return size <= UINT32_MAX && size <= target->max_binding &&
            (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
-           (!w->quant || (node->scales[1].d.usage == CLV_USAGE_WEIGHT &&
-                          gpu_extent(&node->scales[1]) <= reach));
+           (!w->quant || gpu_extent(&node->scales[1]) <= reach);
 }
 
 static bool has_bytes(const gpu_target *target)
@@ -235,10 +236,22 @@ static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
     return CLV_OK;
 }
 
-static void add_bias(gpu_call *call, const gpu_node *node)
+/* Output channels, in private memory in tiles. */
+typedef struct part {
+    int64_t first, count;
+    uint32_t tiles;
+} part;
+
+/* The part's bias and result. */
+static void add_output(gpu_call *call, const gpu_node *node, const part *p)
 {
-    if (gpu_has(&node->in[2]))
+    if (gpu_has(&node->in[2])) {
         gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
+        call->operands[call->n_operands - 1].offset = (uint64_t)p->first * 4;
+    }
+    gpu_operand *dst = gpu_call_rows(call, "dst", &node->out, true);
+    dst->offset = (uint64_t)p->first * 4;
+    dst->channels = gpu_constant(p->count);
 }
 
 static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
@@ -278,12 +291,12 @@ static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
                          gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
 }
 
-/* parts: where they go, if s->split > 1. */
+/* sums: where they go, if s->split > 1. */
 static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, uint32_t tiles, const operand_x *x,
-                             uint32_t parts)
+                             const shape *s, const part *p, const operand_x *x,
+                             uint32_t sums)
 {
-    const int64_t out = node->in[1].d.dims[0];
+    const int64_t out = p->count;
     gpu_call call;
     gpu_call_init(&call, "gemm_tensor",
                   gpu_is_glsl(node->target) ? gpu_template_gemm_tensor_glsl
@@ -292,14 +305,12 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
     call.variant = variant_name(node);
     use_texts(&call, node);
     add_x(&call, node, x);
-    gpu_add_tiles(&call, node, "w", tiles);
-    if (s->split > 1) {
-        gpu_add_private_rows(&call, "dst", parts, CLV_DTYPE_F32,
+    gpu_add_tiles(&call, node, "w", p->tiles, out);
+    if (s->split > 1)
+        gpu_add_private_rows(&call, "dst", sums, CLV_DTYPE_F32,
                              gpu_rows(&node->in[0]), out, 4 * out, true);
-    } else {
-        add_bias(&call, node);
-        gpu_call_rows(&call, "dst", &node->out, true);
-    }
+    else
+        add_output(&call, node, p);
     add_shape(&call, node, s);
     call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
     call.groups[1] = gpu_ceil(gpu_rows(&node->in[0]), s->bn);
@@ -308,39 +319,51 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
 }
 
 static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
-                               const shape *s, uint32_t parts)
+                               const shape *s, const part *p, uint32_t sums)
 {
-    const int64_t out = node->in[1].d.dims[0];
+    const int64_t out = p->count;
     gpu_call call;
     gpu_call_init(&call, "gemm_tensor_reduce", gpu_template_gemm_tensor_reduce,
                   node->index, 64);
-    gpu_add_private_rows(&call, "part", parts, CLV_DTYPE_F32,
+    gpu_add_private_rows(&call, "part", sums, CLV_DTYPE_F32,
                          gpu_constant(s->split * gpu_max_rows(&node->in[0])),
                          out, 4 * out, false);
-    add_bias(&call, node);
-    gpu_call_rows(&call, "dst", &node->out, true);
+    add_output(&call, node, p);
     gpu_call_define(&call, "SPLIT", s->split);
     call.groups[0] = gpu_constant((out + 255) / 256);
     call.groups[1] = gpu_rows(&node->in[0]);
     return gpu_add_run(lowering, &call);
 }
 
+static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
+                             const shape *s, const operand_x *x, part *p)
+{
+    const uint64_t size = (uint64_t)(s->split * gpu_max_rows(&node->in[0])) *
+                          (uint64_t)p->count * 4;
+    uint32_t sums = 0;
+    CLV_TRY(gpu_lower_tiles(lowering, node, p->first, p->count, &p->tiles));
+    if (s->split == 1)
+        return lower_gemm(lowering, node, s, p, x, sums);
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS, size, &sums));
+    CLV_TRY(lower_gemm(lowering, node, s, p, x, sums));
+    return lower_reduce(lowering, node, s, p, sums);
+}
+
 clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
 {
-    uint32_t tiles, parts = 0;
+    const int64_t out = node->in[1].d.dims[0], step = gpu_tiles_part(node);
     operand_x x = {0, 0};
-    CLV_TRY(gpu_lower_tiles(lowering, node, &tiles));
-    if (gpu_is_gemv(node))
+    uint32_t tiles;
+    if (gpu_is_gemv(node)) {
+        CLV_TRY(gpu_lower_tiles(lowering, node, 0, out, &tiles));
         return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
+    }
     const shape s = shape_of(choose(node));
     CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
                               : lower_halves(lowering, node, &x));
-    if (s.split == 1)
-        return lower_gemm(lowering, node, &s, tiles, &x, parts);
-    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
-                              (uint64_t)(s.split * gpu_max_rows(&node->in[0])) *
-                                  (uint64_t)node->in[1].d.dims[0] * 4,
-                              &parts));
-    CLV_TRY(lower_gemm(lowering, node, &s, tiles, &x, parts));
-    return lower_reduce(lowering, node, &s, parts);
+    for (int64_t o = 0; o < out; o += step) {
+        part p = {.first = o, .count = out - o < step ? out - o : step};
+        CLV_TRY(lower_part(lowering, node, &s, &x, &p));
+    }
+    return CLV_OK;
 }

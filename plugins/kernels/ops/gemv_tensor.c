@@ -149,7 +149,7 @@ static void begin(gpu_call *call, const gpu_node *node, const char *text)
 void gpu_gemv_operands(gpu_call *call, const gpu_node *node, uint32_t tiles)
 {
     gpu_call_rows(call, "x", &node->in[0], false);
-    gpu_add_tiles(call, node, "w", tiles);
+    gpu_add_tiles(call, node, "w", tiles, node->in[1].d.dims[0]);
     if (gpu_has(&node->in[2]))
         gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
     gpu_call_rows(call, "dst", &node->out, true);
@@ -299,7 +299,7 @@ void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
     }
     for (uint32_t i = 0; i < fused->n; i++) {
         const gpu_node *p = &fused->members[i].product;
-        gpu_add_tiles(call, p, w_names[i], tiles[i]);
+        gpu_add_tiles(call, p, w_names[i], tiles[i], p->in[1].d.dims[0]);
         if (gpu_has(&p->in[2]))
             gpu_call_rows(call, bias_names[i], &p->in[2], false);
     }
@@ -338,9 +338,10 @@ clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused)
 {
     const gpu_node *first = &fused->members[0].product;
     uint32_t tiles[GPU_FUSED_MAX], angles = 0;
-    for (uint32_t i = 0; i < fused->n; i++)
-        CLV_TRY(
-            gpu_lower_tiles(lowering, &fused->members[i].product, &tiles[i]));
+    for (uint32_t i = 0; i < fused->n; i++) {
+        const gpu_node *p = &fused->members[i].product;
+        CLV_TRY(gpu_lower_tiles(lowering, p, 0, p->in[1].d.dims[0], &tiles[i]));
+    }
     if (fused->rope)
         CLV_TRY(gpu_rope_angles(lowering, first->index, fused->rope, &angles));
     return gpu_is_glsl(first->target)

@@ -114,13 +114,30 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
     return target->nvidia_ptx ? 0 : 28 * items;
 }
 
-void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
-                   uint32_t buffer)
+bool gpu_keeps_tiles(const gpu_node *node)
+{
+    return !node->target->scarce && node->in[1].d.usage == CLV_USAGE_WEIGHT &&
+           (!node->in[1].d.quant ||
+            node->scales[1].d.usage == CLV_USAGE_WEIGHT);
+}
+
+int64_t gpu_tiles_part(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t row = gpu_tiles_row(w);
+    const int64_t reach = gpu_reach(node->target);
+    const int64_t most =
+        (reach < GPU_PART_BYTES ? reach : GPU_PART_BYTES) / gpu_tiles_row(w);
+    if (gpu_keeps_tiles(node) || (w->dims[0] + 15) / 16 <= most)
+        return w->dims[0];
+    return 16 * (most > 0 ? most : 1);
+}
+
+void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
+                   uint32_t buffer, int64_t count)
+{
+    const int64_t row = gpu_tiles_row(&node->in[1].d);
     gpu_add_private_rows(call, name, buffer, CLV_DTYPE_I8,
-                         gpu_constant((w->dims[0] + 15) / 16), row, row, false);
+                         gpu_constant((count + 15) / 16), row, row, false);
 }
 
 const char *gpu_tensor_words(const gpu_target *target)
@@ -149,24 +166,29 @@ void gpu_use_tiles(gpu_call *call, const gpu_target *target)
 }
 
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
-                           uint32_t *buffer)
+                           int64_t first, int64_t count, uint32_t *buffer)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t row = gpu_tiles_row(w), rows = (w->dims[0] + 15) / 16;
+    const int64_t row = gpu_tiles_row(w), rows = (count + 15) / 16;
+    const uint64_t size = (uint64_t)(rows * row);
+    const bool keep = gpu_keeps_tiles(node);
     gpu_call call;
-    CLV_TRY(gpu_build_private(&lowering->builder, (uint64_t)(rows * row), true,
-                              buffer));
+    CLV_TRY(keep
+                ? gpu_build_private(&lowering->builder, size, true, buffer)
+                : gpu_share_scratch(lowering, GPU_SCRATCH_TILES, size, buffer));
     gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
                   node->index, 64);
     if (w->quant)
         gpu_call_use(&call, gpu_template_scales);
-    gpu_call_rows(&call, "w", &node->in[1], false);
+    gpu_operand *from = gpu_call_rows(&call, "w", &node->in[1], false);
+    from->offset = (uint64_t)(first * from->strides[CLV_L_W].constant);
+    from->width = gpu_constant(count);
     gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
                          gpu_constant(rows), row, row, true);
     if (w->quant)
-        gpu_add_scales(&call, node, 0);
+        gpu_add_scales(&call, node, first);
     gpu_tile_defines(&call, node);
     call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
     call.groups[1] = gpu_constant(rows);
-    return gpu_add_setup(lowering, &call);
+    return keep ? gpu_add_setup(lowering, &call) : gpu_add_run(lowering, &call);
 }

@@ -29,15 +29,23 @@ bool gpu_has_tensor(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
-/* Adds the product's weights, in tiles that lie in the buffer. */
+/* Whether the setup makes the tiles: not where nothing is kept, or weights come
+ * anew in each run. */
+bool gpu_keeps_tiles(const gpu_node *node);
+/* Output channels of the product that tiles are made of at once: a multiple of
+ * 16, or all. */
+int64_t gpu_tiles_part(const gpu_node *node);
+/* Adds the product's weights, in tiles that lie in the buffer, of so many output
+ * channels. */
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
-                   uint32_t buffer);
+                   uint32_t buffer, int64_t count);
 /* The words for matrices in the target's language. */
 const char *gpu_tensor_words(const gpu_target *target);
 /* Has the call use the words for matrices; int8: those of bytes, too. */
 void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8);
 /* Has it use the words that read weights in tiles. */
 void gpu_use_tiles(gpu_call *call, const gpu_target *target);
-/* The weights in tiles, by the setup. */
+/* The weights in tiles, those of the output channels from first on: by the
+ * setup, or in each run, in scratch. */
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
-                           uint32_t *buffer);
+                           int64_t first, int64_t count, uint32_t *buffer);

@@ -1,0 +1,19 @@
+/*
+ * How the memory that a device has for itself is divided: weights that it
+ * holds, weights that pass through, and what it works on. Bytes; a device that
+ * uses the host's memory has UINT64_MAX.
+ */
+#pragma once
+
+#include "../../core/plan/plan.h"
+
+/* Of so much memory, what weights that are held leave to the rest. */
+uint64_t planner_workspace(const clv_graph *graph, uint64_t room);
+/* For weights of the graph that the device does not hold yet. Where not all of
+ * them find room, those of the first plan stay, and what they leave is for what
+ * other plans work on. */
+uint64_t planner_room_to_hold(const clv_graph *graph,
+                              const core_plan_device *of);
+/* For one weight that passes through. */
+uint64_t planner_room_to_stream(const clv_graph *graph,
+                                const core_plan_device *of);
