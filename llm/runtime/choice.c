@@ -141,8 +141,8 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 {
     uint32_t n = r->n_batch;
-    while (r->n_devices > 1 && !r->params.n_plans &&
-           n / NEXT_LENGTH >= LEAST_LENGTH && n / NEXT_LENGTH >= n_tokens)
+    while (!r->params.n_plans && n / NEXT_LENGTH >= LEAST_LENGTH &&
+           n / NEXT_LENGTH >= n_tokens)
         n /= NEXT_LENGTH;
     return n_tokens == 1 ? 1 : n;
 }

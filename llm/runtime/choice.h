@@ -1,9 +1,9 @@
 /*
  * Which runner a batch of n tokens uses.
  *
- * Without devices of static shapes, few tokens have a graph of their own where
- * there are several devices: how best to divide work depends on how much there
- * is.
+ * Without devices of static shapes, few tokens have a graph of their own: how
+ * best to divide work, and what programs are fastest, depends on how much there
+ * is. It is made when the first such batch comes.
  *
  * Where a device has static shapes, a run has one length: n, or n rounded up to
  * lengths of such devices or to a sum of two or three of them, whichever plan
