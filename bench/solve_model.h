@@ -101,8 +101,8 @@ static inline void model_piece(model_problem *m, const model_node *node,
     piece->weight_bytes = node->matmul ? (uint64_t)(deep * columns / 2) : 0;
     piece->out = out;
     for (uint32_t k = 0; k < node->n_deps; k++) {
-        planner_box need = {{out.begin[0], 0},
-                            {out.end[0], node->dep_columns[k]}};
+        planner_box need = {.begin = {out.begin[0], 0},
+                            .end = {out.end[0], node->dep_columns[k]}};
         if (node->own_columns && node->dep_columns[k] == node->out) {
             need.begin[1] = out.begin[1];
             need.end[1] = out.end[1];
@@ -118,7 +118,7 @@ static inline void model_piece(model_problem *m, const model_node *node,
 static inline planner_box model_box(int64_t r0, int64_t r1, int64_t c0,
                                     int64_t c1)
 {
-    return (planner_box){{r0, c0}, {r1, c1}};
+    return (planner_box){.begin = {r0, c0}, .end = {r1, c1}};
 }
 
 static inline void model_option(model_problem *m)

@@ -148,18 +148,18 @@ static void limit_text(const clv_axis_limit *l, char out[64])
 
 static void split_text(const clv_op_caps *c, char out[160])
 {
-    static const char *const names[] = {"rows", "sequence", "channels",
-                                        "heads"};
+    static const char *const names[] = {"rows", "sequence", "channels", "heads",
+                                        "experts"};
     size_t n = 0;
     out[0] = 0;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < CLV_CUT_NONE; i++) {
         if (!(c->split_axes & 1u << i) || n >= 120)
             continue;
         n +=
             (size_t)snprintf(out + n, 160 - n, "%s%s", n ? ", " : "", names[i]);
-        if (c->split_granularity[i] > 1)
+        if (clv_split_granularity(c, i) > 1)
             n += (size_t)snprintf(out + n, 160 - n, " by %" PRId64,
-                                  c->split_granularity[i]);
+                                  clv_split_granularity(c, i));
     }
     if (n && c->split_max_parts)
         snprintf(out + n, 160 - n, ", %u parts", c->split_max_parts);

@@ -1,4 +1,4 @@
-#include "cut.h"
+#include "slices.h"
 #include "../base/error.h"
 #include "../base/grow.h"
 
@@ -12,13 +12,17 @@ typedef struct cutter {
     const clv_graph *source;
     core_cut *out;
     uint32_t capacity;     /* of out's arrays */
-    clv_value *last_view;  /* [source->n_tensors] newest view of each base */
-    clv_value *older_view; /* [source->n_tensors + n] chain of those views */
-    uint32_t views_capacity;
+    clv_value *last_view;  /* newest view of each value of the cut */
+    clv_value *older_view; /* chain of those views */
+    uint32_t last_capacity, views_capacity;
+    const core_piece *full;   /* all pieces, ranges in full; or NULL: */
+    const core_slice *slices; /* they are tried one by one */
+    clv_value *partials;      /* where they write; CLV_NO_TENSOR: into their
+                                 part of the output */
 } cutter;
 
 static const char *const axis_names[] = {"rows", "sequence", "channels",
-                                         "heads"};
+                                         "heads", "experts"};
 
 const char *core_axis_name(uint32_t axis)
 {
@@ -63,6 +67,9 @@ static bool is_fixed(const clv_graph *graph, const clv_tensor_desc *desc)
 int64_t core_cut_extent(const clv_graph *graph, uint32_t index, uint32_t axis)
 {
     const clv_node *node = &graph->nodes[index];
+    core_experts experts;
+    if (axis == CORE_AXIS_EXPERTS)
+        return core_cut_experts(graph, index, &experts) ? experts.n : 0;
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         clv_value value = operand(node, i);
         clv_operand rule = clv_op_operand(node, i);
@@ -181,7 +188,8 @@ static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
                 overlap(p[CORE_AXIS_SEQUENCE], q[CORE_AXIS_SEQUENCE]) &&
                 overlap(p[CORE_AXIS_HEADS], q[CORE_AXIS_HEADS]);
             if (outputs &&
-                overlap(p[CORE_AXIS_CHANNELS], q[CORE_AXIS_CHANNELS]))
+                overlap(p[CORE_AXIS_CHANNELS], q[CORE_AXIS_CHANNELS]) &&
+                overlap(p[CORE_AXIS_EXPERTS], q[CORE_AXIS_EXPERTS]))
                 return bad(graph, full->node, "overlap");
             if (outputs && !same_output(&full[i], &full[j]))
                 return bad(graph, full->node,
@@ -194,16 +202,28 @@ static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
 /* ------------------------------------------------------------------------ */
 /* Views                                                                     */
 
+/* A value without views. */
+static clv_value add_value(cutter *c, const clv_tensor_desc *desc,
+                           const char *name, clv_tensor *weight)
+{
+    const clv_value value =
+        core_graph_add_tensor(c->out->graph, desc, name, weight);
+    if (value == CLV_NO_TENSOR ||
+        !core_grow(&c->last_view, &c->last_capacity, value + 1ull,
+                   sizeof *c->last_view))
+        return CLV_NO_TENSOR;
+    c->last_view[value] = CLV_NO_TENSOR;
+    return value;
+}
+
 static bool copy_source(cutter *c)
 {
     clv_graph *g = c->out->graph;
     const clv_graph *s = c->source;
-    for (uint32_t i = 0; i < s->n_tensors; i++) {
-        if (core_graph_add_tensor(g, &s->tensors[i], s->values[i].name,
-                                  s->values[i].weight) == CLV_NO_TENSOR)
+    for (uint32_t i = 0; i < s->n_tensors; i++)
+        if (add_value(c, &s->tensors[i], s->values[i].name,
+                      s->values[i].weight) == CLV_NO_TENSOR)
             return false;
-        c->last_view[i] = CLV_NO_TENSOR;
-    }
     for (uint32_t i = 0; i < s->n_symbols; i++) {
         g->symbols[i] = s->symbols[i];
         if (!(g->symbol_names[i] = strdup(s->symbol_names[i])))
@@ -347,14 +367,44 @@ static span span_of(const clv_graph *graph, const clv_node *node,
     return (span){r.begin / group * unit, r.end / group * unit};
 }
 
+void core_cut_box(const clv_graph *graph, const core_piece *full,
+                  uint32_t index, core_range out[2])
+{
+    const clv_node *node = &graph->nodes[full->node];
+    const clv_operand rule = clv_op_operand(node, index);
+    const clv_tensor_desc *desc = &graph->tensors[operand(node, index)];
+    out[0] = span_of(graph, node, full, rule.first, false);
+    out[1] = span_of(graph, node, full, rule.last, rule.groups);
+    if (!out[0].end)
+        out[0].end = desc->dims[0];
+    if (!out[1].end)
+        out[1].end = desc->dims[desc->rank - 1];
+}
+
 static clv_value piece_operand(cutter *c, const core_piece *full,
                                uint32_t index)
 {
     const clv_node *node = &c->source->nodes[full->node];
-    clv_operand rule = clv_op_operand(node, index);
-    return view_of(c, operand(node, index),
-                   span_of(c->source, node, full, rule.first, false),
-                   span_of(c->source, node, full, rule.last, rule.groups));
+    core_range box[2];
+    core_cut_box(c->source, full, index, box);
+    return view_of(c, operand(node, index), box[0], box[1]);
+}
+
+/* What a piece reads of a slice. */
+static clv_value slice_operand(cutter *c, const core_piece *full,
+                               uint32_t index, uint32_t slice)
+{
+    const core_piece *from = &c->full[slice];
+    core_range box[2], has[2];
+    if (c->partials[slice] == CLV_NO_TENSOR)
+        return piece_operand(c, full, index);
+    core_cut_box(c->source, full, index, box);
+    core_cut_box(c->source, from, c->source->nodes[from->node].n_inputs, has);
+    for (int i = 0; i < 2; i++) {
+        box[i].begin -= has[i].begin;
+        box[i].end -= has[i].begin;
+    }
+    return view_of(c, c->partials[slice], box[0], box[1]);
 }
 
 /* A value like the piece's part of the output, for a partial sum. */
@@ -367,14 +417,36 @@ static clv_value add_partial(cutter *c, const core_piece *full)
     clv_tensor_desc desc = c->out->graph->tensors[like];
     desc.usage = CLV_USAGE_TRANSIENT;
     memset(desc.strides, 0, sizeof desc.strides);
-    return core_graph_add_tensor(c->out->graph, &desc, NULL, NULL);
+    return add_value(c, &desc, NULL, NULL);
 }
 
-static bool sums_channels(const clv_graph *graph, const core_piece *full)
+static bool is_cut(const clv_graph *graph, const core_piece *full,
+                   uint32_t axis)
 {
-    const core_range *r = &full->ranges[CORE_AXIS_CHANNELS];
-    int64_t extent = core_cut_extent(graph, full->node, CORE_AXIS_CHANNELS);
+    const core_range *r = &full->ranges[axis];
+    int64_t extent = core_cut_extent(graph, full->node, axis);
     return extent && r->end - r->begin != extent;
+}
+
+/* Whether a piece gives a partial sum. Slices are not added by themselves. */
+static bool is_partial(const clv_graph *graph, const core_piece *full)
+{
+    const uint32_t output = graph->nodes[full->node].n_inputs;
+    return is_cut(graph, full, CORE_AXIS_CHANNELS) ||
+           (is_cut(graph, full, CORE_AXIS_EXPERTS) &&
+            !core_cut_has_parts(graph, full->node, output));
+}
+
+/* The range of experts of a piece. */
+static void set_experts(const clv_graph *graph, const core_piece *full,
+                        clv_node *node)
+{
+    if (clv_op_class_of(node->op) != CLV_CLASS_EXPERTS ||
+        !is_cut(graph, full, CORE_AXIS_EXPERTS))
+        return;
+    const int64_t n = graph->tensors[node->inputs[1]].dims[0];
+    node->attr.experts.total = (int32_t)clv_experts_total(&node->attr, n);
+    node->attr.experts.first += (int32_t)full->ranges[CORE_AXIS_EXPERTS].begin;
 }
 
 /* Adds the node of a piece; partial: where it writes, CLV_NO_TENSOR for its
@@ -383,10 +455,15 @@ static bool add_piece(cutter *c, const core_piece *full, uint32_t index,
                       clv_value partial)
 {
     clv_node node = c->source->nodes[full->node];
+    set_experts(c->source, full, &node);
     for (uint32_t i = 0; i < node.n_inputs; i++) {
         if (node.inputs[i] == CLV_NO_TENSOR)
             continue;
-        node.inputs[i] = piece_operand(c, full, i);
+        const uint32_t slice =
+            c->slices && i < 2 ? c->slices[index].from[i] : CORE_NO_SLICE;
+        node.inputs[i] = slice == CORE_NO_SLICE
+                             ? piece_operand(c, full, i)
+                             : slice_operand(c, full, i, slice);
         if (node.inputs[i] == CLV_NO_TENSOR)
             return false;
     }
@@ -406,69 +483,75 @@ static bool add_piece(cutter *c, const core_piece *full, uint32_t index,
     return add_node(c, &node, full->device, index, full->node);
 }
 
-/* Joins the partial sums of pieces with the output of piece `first`, which is
- * the first of them, on its device. */
-static bool add_sums(cutter *c, const core_piece *full, uint32_t n,
-                     uint32_t first, const clv_value *partials)
+/* Whether the output of piece i is added to that of another. */
+static bool is_added(const cutter *c, uint32_t i)
 {
+    return c->slices[i].valid.end ? c->slices[i].added
+                                  : c->partials[i] != CLV_NO_TENSOR;
+}
+
+/* Joins the partial sums of pieces first .. end - 1 with the output of the
+ * first of them, on its device. */
+static bool add_sums(cutter *c, uint32_t first, uint32_t end)
+{
+    const core_piece *full = c->full;
+    const clv_node *source = &c->source->nodes[full[first].node];
     uint32_t last = first;
-    for (uint32_t i = first + 1; i < n; i++)
-        if (same_output(&full[first], &full[i]))
+    for (uint32_t i = first + 1; i < end; i++)
+        if (is_added(c, i) && same_output(&full[first], &full[i]))
             last = i;
-    clv_value sum = partials[first];
+    clv_value sum = c->partials[first];
     for (uint32_t i = first + 1; i <= last; i++) {
-        if (!same_output(&full[first], &full[i]))
+        if (!is_added(c, i) || !same_output(&full[first], &full[i]))
             continue;
-        const clv_node *source = &c->source->nodes[full->node];
         clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
                                  : add_partial(c, &full[i]);
-        if (!add_sum(c, sum, partials[i], to, &full[first], CORE_NO_PIECE))
+        if (!add_sum(c, sum, c->partials[i], to, &full[first], CORE_NO_PIECE))
             return false;
         sum = to;
     }
     return true;
 }
 
-static bool first_of_output(const core_piece *full, uint32_t i)
+static bool first_of_output(const cutter *c, uint32_t first, uint32_t i)
 {
-    for (uint32_t j = 0; j < i; j++)
-        if (same_output(&full[i], &full[j]))
+    for (uint32_t j = first; j < i; j++)
+        if (is_added(c, j) && same_output(&c->full[i], &c->full[j]))
             return false;
     return true;
 }
 
-/* full and partials: [n]. */
-static bool cut_node(cutter *c, const core_piece *full, uint32_t n,
-                     uint32_t first_index, clv_value *partials)
+/* Pieces first .. end - 1, which are those of a node. */
+static bool cut_node(cutter *c, uint32_t first, uint32_t end)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        bool sums = sums_channels(c->source, &full[i]);
-        partials[i] = sums ? add_partial(c, &full[i]) : CLV_NO_TENSOR;
-        if ((sums && partials[i] == CLV_NO_TENSOR) ||
-            !add_piece(c, &full[i], first_index + i, partials[i]))
+    for (uint32_t i = first; i < end; i++) {
+        const bool apart = c->slices[i].valid.end
+                               ? !c->slices[i].whole
+                               : is_partial(c->source, &c->full[i]);
+        c->partials[i] = apart ? add_partial(c, &c->full[i]) : CLV_NO_TENSOR;
+        if ((apart && c->partials[i] == CLV_NO_TENSOR) ||
+            !add_piece(c, &c->full[i], i, c->partials[i]))
             return false;
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (partials[i] != CLV_NO_TENSOR && first_of_output(full, i) &&
-            !add_sums(c, full, n, i, partials))
+    for (uint32_t i = first; i < end; i++)
+        if (is_added(c, i) && first_of_output(c, first, i) &&
+            !add_sums(c, i, end))
             return false;
     return true;
 }
 
-static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
-                          core_piece *full, clv_value *partials)
+/* All ranges in full; that those of each node are exactly the node. */
+static clv_status resolve_all(const clv_graph *graph, const core_piece *pieces,
+                              uint32_t n, core_piece *full)
 {
     uint32_t at = 0;
-    for (uint32_t node = 0; node < c->source->n_nodes; node++) {
-        uint32_t count = 0;
-        for (; at + count < n && pieces[at + count].node == node; count++)
-            CLV_TRY(resolve(c->source, &pieces[at + count], &full[count]));
-        if (!count)
-            return bad(c->source, node, "are missing");
-        CLV_TRY(check_pieces(c->source, full, count));
-        if (!cut_node(c, full, count, at, partials))
-            return core_no_memory("to cut a graph");
-        at += count;
+    for (uint32_t node = 0; node < graph->n_nodes; node++) {
+        const uint32_t first = at;
+        for (; at < n && pieces[at].node == node; at++)
+            CLV_TRY(resolve(graph, &pieces[at], &full[at]));
+        if (at == first)
+            return bad(graph, node, "are missing");
+        CLV_TRY(check_pieces(graph, &full[first], at - first));
     }
     return at == n ? CLV_OK
                    : clv_error(CLV_ERR_INVALID,
@@ -477,11 +560,22 @@ static clv_status cut_all(cutter *c, const core_piece *pieces, uint32_t n,
                                pieces[at].node);
 }
 
+static clv_status cut_all(cutter *c, uint32_t n)
+{
+    for (uint32_t at = 0, end; at < n; at = end) {
+        for (end = at; end < n && c->full[end].node == c->full[at].node;)
+            end++;
+        if (!cut_node(c, at, end))
+            return core_no_memory("to cut a graph");
+    }
+    return CLV_OK;
+}
+
 /* Adds a piece by itself, and the node that would add its partial sum to
  * another. */
 static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
 {
-    bool sums = sums_channels(c->source, full);
+    bool sums = is_partial(c->source, full);
     clv_value partial = sums ? add_partial(c, full) : CLV_NO_TENSOR;
     if ((sums && partial == CLV_NO_TENSOR) ||
         !add_piece(c, full, index, partial))
@@ -510,9 +604,6 @@ static clv_status begin_cut(cutter *c, const clv_graph *graph, core_cut *out)
 {
     *out = (core_cut){0};
     *c = (cutter){.source = graph, .out = out};
-    c->last_view = calloc(graph->n_tensors + 1u, sizeof *c->last_view);
-    if (!c->last_view)
-        return core_no_memory("to cut a graph");
     clv_status status = clv_graph_create(&out->graph);
     return status || copy_source(c) ? status : core_no_memory("to cut a graph");
 }
@@ -542,12 +633,20 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
     cutter c;
     clv_status status = begin_cut(&c, graph, out);
     core_piece *full = calloc(n_pieces + 1u, sizeof *full);
-    clv_value *partials = calloc(n_pieces + 1u, sizeof *partials);
-    if (!status && (!full || !partials))
+    core_slice *slices = NULL;
+    c.partials = calloc(n_pieces + 1u, sizeof *c.partials);
+    if (!status && (!full || !c.partials))
         status = core_no_memory("to cut a graph");
     if (!status)
-        status = cut_all(&c, pieces, n_pieces, full, partials);
-    free(partials);
+        status = resolve_all(graph, pieces, n_pieces, full);
+    if (!status)
+        status = core_slices_find(graph, full, n_pieces, &slices);
+    c.full = full;
+    c.slices = slices;
+    if (!status)
+        status = cut_all(&c, n_pieces);
+    free(slices);
+    free(c.partials);
     free(full);
     return end_cut(&c, status);
 }

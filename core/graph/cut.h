@@ -15,6 +15,8 @@
  *   sequence  rows of the activation; only where their number is fixed
  *   channels  input features of MATMUL
  *   heads     of ROPE and ATTENTION, there in whole groups of query heads
+ *   experts   of MATMUL_EXPERTS: with scores partial sums, else slices, which
+ *             GLU and the next one read as they are (slices.h)
  */
 #pragma once
 
@@ -30,6 +32,7 @@ typedef enum core_axis {
     CORE_AXIS_SEQUENCE = CLV_CUT_SEQUENCE,
     CORE_AXIS_CHANNELS = CLV_CUT_CHANNELS,
     CORE_AXIS_HEADS = CLV_CUT_HEADS,
+    CORE_AXIS_EXPERTS = CLV_CUT_EXPERTS,
     CORE_AXIS_COUNT = CLV_CUT_NONE,
 } core_axis;
 
@@ -64,6 +67,10 @@ int64_t core_cut_extent(const clv_graph *graph, uint32_t node, uint32_t axis);
 /* Pieces begin and end at multiples of this, whatever devices allow: blocks of
  * the weight, groups of heads. */
 int64_t core_cut_granule(const clv_graph *graph, uint32_t node, uint32_t axis);
+/* What a piece, with all ranges in full, touches of the first and of the last
+ * dimension of an operand that is there. */
+void core_cut_box(const clv_graph *graph, const core_piece *full,
+                  uint32_t operand, core_range out[2]);
 /* Whether a piece is the whole node. */
 bool core_piece_is_whole(const core_piece *piece);
 

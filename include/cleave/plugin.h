@@ -344,12 +344,15 @@ typedef struct clv_tensor_desc {
  *               first, of equal ones the lower id; NaN counts as -infinity
  *   MATMUL_EXPERTS                                  [n,K*O] or   experts
  *               x [n,I] or [n,K*I], w [E,O,I],      [n,O]
- *               ids i32 [n,K], scores [n,E] or none
- *               y(i,k) = x(i) * transpose(w[ids(i,k)]), with the k-th of K
- *               parts of x(i) where x has them. The output is y, the K parts of
- *               a row side by side, or with scores the sum over k of s(i,k) *
- *               y(i,k), s(i,k) = scores(i,ids(i,k)), normalised: divided by the
- *               sum of s(i,k) over k. Of an id outside 0..E-1 y and s are 0
+ *               ids i32 [n,K], scores [n,A] or none
+ *               w has experts first .. first+E-1 of A = total, or where total
+ *               is 0 of A = first + E. y(i,k) = x(i) * transpose(w of expert
+ *               ids(i,k)), with the k-th of K parts of x(i) where x has them.
+ *               The output is y, the K parts of a row side by side, or with
+ *               scores the sum over k of s(i,k) * y(i,k), s(i,k) =
+ *               scores(i,ids(i,k)), normalised: divided by the sum of s(i,k)
+ *               over k. Of an id whose expert w does not have y is 0; of one
+ *               outside 0..A-1 s is 0 too
  */
 typedef enum clv_op {
     CLV_OP_NONE = 0,
@@ -422,8 +425,10 @@ typedef union clv_op_attr {
                                  (value > every pos), 0: unknown */
     } attention;
     struct {
-        uint32_t normalised;
-    } experts; /* 0 or 1 */
+        uint32_t normalised; /* 0 or 1 */
+        int32_t first;       /* expert that w begins with */
+        int32_t total;       /* of which ids choose; 0: first + E */
+    } experts;
     uint64_t raw[8];
 } clv_op_attr;
 
@@ -485,6 +490,8 @@ enum {
     CLV_SPLIT_SEQUENCE = 1u << 1, /* rows of the activation */
     CLV_SPLIT_CHANNELS = 1u << 2, /* input features: partial sums */
     CLV_SPLIT_HEADS = 1u << 3,    /* attention heads, whole groups */
+    CLV_SPLIT_EXPERTS = 1u << 4,  /* experts: partial sums with scores, else
+                                     parts that are 0 where others are not */
 };
 
 typedef struct clv_axis_limit {
@@ -507,7 +514,8 @@ typedef struct clv_op_caps {
                                      device closes */
     uint32_t n_static;
     uint32_t split_axes;          /* CLV_SPLIT_* */
-    int64_t split_granularity[4]; /* by bit of split_axes, elements; 0: 1 */
+    int64_t split_granularity[4]; /* by bit of split_axes, elements; 0: 1. Of
+                                     experts it is 1 */
     uint32_t split_max_parts;     /* 0: no bound */
     uint32_t alias_inputs;        /* bit i: output 0 may lie where input i lies,
                                      if both have the same dtype, dimensions and

@@ -52,7 +52,8 @@ typedef enum clv_cut_axis {
     CLV_CUT_SEQUENCE = 1,
     CLV_CUT_CHANNELS = 2,
     CLV_CUT_HEADS = 3,
-    CLV_CUT_NONE = 4, /* not cut; also the number of axes */
+    CLV_CUT_EXPERTS = 4,
+    CLV_CUT_NONE = 5, /* not cut; also the number of axes */
 } clv_cut_axis;
 
 typedef struct clv_operand {
@@ -151,6 +152,21 @@ static inline uint32_t clv_op_splits(uint32_t op)
         axes |= 1u << info->inputs[i].first | 1u << info->inputs[i].last;
     axes |= 1u << info->output.first | 1u << info->output.last;
     return axes & ~(1u << CLV_CUT_NONE);
+}
+
+/* Elements in whose multiples a device cuts an axis; 0: 1. */
+static inline int64_t clv_split_granularity(const clv_op_caps *caps,
+                                            uint32_t axis)
+{
+    const uint32_t n = sizeof caps->split_granularity / sizeof(int64_t);
+    return axis < n ? caps->split_granularity[axis] : 0;
+}
+
+/* Experts of which the ids of a MATMUL_EXPERTS choose. held: its weights. */
+static inline int64_t clv_experts_total(const clv_op_attr *attr, int64_t held)
+{
+    return attr->experts.total ? attr->experts.total
+                               : attr->experts.first + held;
 }
 
 /* Input i of an op, or its output for i the number of the node's inputs. An
@@ -633,12 +649,22 @@ static inline int clv_op_need_experts(clv_op_shape *s)
 static inline int clv_infer_experts(clv_op_shape *s)
 {
     const clv_tensor_desc *w = s->in[1], *scores = s->in[3];
+    const int32_t first = s->attr->experts.first;
     if (!clv_infer_rows(s) || !clv_op_need_experts(s) ||
         (scores && !clv_op_need_rows(s, 3)))
         return 0;
+    if (first < 0 || w->dims[0] > INT32_MAX - first)
+        return clv_op_wrong(s,
+                            "%lld experts from number %d on; there are 2^31 "
+                            "at most",
+                            (long long)w->dims[0], first);
+    const int64_t total = clv_experts_total(s->attr, w->dims[0]);
+    if (total - first < w->dims[0])
+        return clv_op_wrong(s, "%lld experts from number %d on, of %lld in all",
+                            (long long)w->dims[0], first, (long long)total);
     if (scores && !clv_same_dim(scores, 0, s->in[0], 0))
         return clv_op_differ(s, 3, 0, "their rows");
-    if (scores && scores->dims[1] != w->dims[0])
+    if (scores && scores->dims[1] != total)
         return clv_op_differ(s, 3, 1, "the number of experts");
     if (s->attr->experts.normalised && !scores)
         return clv_op_wrong(s, "only with scores it can be normalised");
@@ -736,10 +762,12 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          CLV_O_("ids", SEQUENCE, NONE), CLV_NO_ATTR_},
         {"matmul_experts", CLV_OP_MATMUL_EXPERTS, CLV_CLASS_EXPERTS, 4, 3, 0,
          clv_infer_experts,
-         {CLV_O_("x", SEQUENCE, NONE), CLV_O_("w", NONE, NONE),
+         {CLV_O_("x", SEQUENCE, NONE), CLV_O_("w", EXPERTS, NONE),
           CLV_O_("ids", SEQUENCE, NONE), CLV_O_("scores", SEQUENCE, NONE)},
          CLV_O_("y", SEQUENCE, NONE),
-         {CLV_A_("normalised", experts.normalised, BOOL)}},
+         {CLV_A_("normalised", experts.normalised, BOOL),
+          CLV_A_("first", experts.first, I32),
+          CLV_A_("total", experts.total, I32)}},
         CLV_UNARY_("sigmoid", SIGMOID, 8, CLV_NO_ATTR_),
         CLV_UNARY_("scale", SCALE, 1,
                    CLV_ONE_(CLV_A_("factor", scale.factor, F32))),

@@ -51,6 +51,30 @@ static void list_shapes(kit_list *list, kit_spec s)
         }
 }
 
+/* Weights of some of the experts: the first, the last, those between, one. */
+static void list_ranges(kit_list *list, kit_spec s)
+{
+    static const struct {
+        int32_t first;
+        int64_t experts, total, n;
+    } ranges[] = {{0, 3, 8, 4}, {5, 3, 8, 1},   {2, 4, 8, 40},
+                  {7, 1, 8, 3}, {60, 2, 64, 2}, {1, 3, 4, 37}};
+    static const uint32_t forms[] = {KIT_FORM_ABSENT, KIT_FORM_EACH,
+                                     KIT_FORM_EACH | KIT_FORM_SCORES |
+                                         KIT_FORM_ABSENT};
+    s.used = 3;
+    for (uint32_t i = 0; i < KIT_COUNT(ranges); i++)
+        for (uint32_t j = 0; j < KIT_COUNT(forms); j++) {
+            s.n = ranges[i].n;
+            s.first = ranges[i].first;
+            s.experts = ranges[i].experts;
+            s.total = ranges[i].total;
+            s.form = forms[j];
+            s.variant = s.form & KIT_FORM_SCORES && i % 2;
+            kit_add_spec(list, &s);
+        }
+}
+
 void kit_list_experts(kit_list *list)
 {
     list_top_k(list);
@@ -67,6 +91,8 @@ void kit_list_experts(kit_list *list)
         s.variant = 1;
         kit_add_forms(list, &s);
         list_shapes(list, s);
+        if (i < 2 || s.dtype == CLV_DTYPE_Q8_0)
+            list_ranges(list, s);
         s.n = 3;
         s.form = 0;
         s.variant = 0;

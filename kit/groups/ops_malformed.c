@@ -237,13 +237,16 @@ typedef enum bad_experts {
     FEWER_SCORES,
     UNSCORED,
     NORMALISED_TWICE,
+    BEFORE_THE_FIRST,
+    PAST_THE_TOTAL,
     N_BAD_EXPERTS
 } bad_experts;
 
 static const char *const experts_names[] = {
-    "flat_weight",      "flat_ids",         "float_ids",        "fewer_ids",
-    "other_width_of_x", "other_width_of_y", "number_of_scores", "fewer_scores",
-    "unscored",         "normalised_twice"};
+    "flat_weight",      "flat_ids",         "float_ids",
+    "fewer_ids",        "other_width_of_x", "other_width_of_y",
+    "number_of_scores", "fewer_scores",     "unscored",
+    "normalised_twice", "before_the_first", "past_the_total"};
 _Static_assert(KIT_COUNT(experts_names) == N_BAD_EXPERTS, "a name each");
 
 /* x, w, ids, scores and y are tensors 0 to 4. */
@@ -284,6 +287,14 @@ static void break_experts(kit_graph *g, uint32_t what)
         break;
     case NORMALISED_TWICE:
         node->attr.experts.normalised = 2;
+        break;
+    case BEFORE_THE_FIRST:
+        node->attr.experts.first = -1;
+        node->attr.experts.total = (int32_t)w->dims[0];
+        break;
+    case PAST_THE_TOTAL: /* of as many as scores have columns */
+        node->attr.experts.first = 1;
+        node->attr.experts.total = (int32_t)w->dims[0];
         break;
     case N_BAD_EXPERTS:
         break;

@@ -90,6 +90,10 @@ static void random_experts(kit *k, kit_spec *s)
     if (product) {
         s->experts = 1 + below(k, 12);
         s->used = 1 + below(k, 6);
+        if (one_in(k, 2)) {
+            s->first = (int32_t)below(k, 5);
+            s->total = s->first + s->experts + (int64_t)below(k, 5);
+        }
     }
     for (uint32_t i = 0; i < KIT_COUNT(forms) && product; i++)
         if (one_in(k, 2))

@@ -16,7 +16,7 @@
 #define MAX_PARTS 4
 
 static const char *const axis_names[] = {"rows", "sequence", "channels",
-                                         "heads"};
+                                         "heads", "experts"};
 
 /* Another tensor like t, with the same content. */
 static uint32_t twin(split *s, uint32_t t)
@@ -31,6 +31,13 @@ static uint32_t twin(split *s, uint32_t t)
 
 /* ------------------------------------------------------------------------ */
 /* A division                                                                */
+
+/* Whether parts are added up: of experts also where they lie side by side, as
+ * each is 0 where others are not. */
+static bool is_summed(const split *s)
+{
+    return s->axis == CHANNELS || s->axis == EXPERTS;
+}
 
 /* Partial sums end in the first part's tensor. */
 static void sum_parts(split *s, const uint32_t *to, uint32_t parts)
@@ -56,7 +63,7 @@ static void check_taken(split *s)
                      "%s may be split along %s by %lld, but part %u of the "
                      "division is refused: %s",
                      clv_op_name(s->spec.op), axis_names[s->axis],
-                     (long long)s->caps.split_granularity[s->axis], i,
+                     (long long)clv_split_granularity(&s->caps, s->axis), i,
                      caps[i].answer ? "only in another form" : caps[i].reason);
 }
 
@@ -64,7 +71,7 @@ static void compare(split *s, uint32_t whole, uint32_t parts, kit_values *want)
 {
     const bool exact = s->caps.error_class == CLV_ERROR_EXACT;
     uint32_t error_class = s->caps.error_class;
-    if (exact && s->axis == CHANNELS) /* sums in another order */
+    if (exact && is_summed(s)) /* sums in another order */
         error_class = CLV_ERROR_F32;
     const double bound = kit_error_bound(error_class);
     kit_compare(&s->g, parts, want, error_class, "%s in parts along %s",
@@ -89,7 +96,7 @@ static bool divide(split *s, const int64_t *sizes, uint32_t parts)
     s->begin = 0;
     for (uint32_t i = 0; i < parts; i++) {
         s->n = sizes[i];
-        to[i] = i && s->axis != CHANNELS ? to[0] : twin(s, whole);
+        to[i] = i && !is_summed(s) ? to[0] : twin(s, whole);
         split_add_part(s, to[i]);
         s->begin += s->n;
     }
@@ -97,7 +104,7 @@ static bool divide(split *s, const int64_t *sizes, uint32_t parts)
         check_taken(s);
         kit_values want = kit_reference(&s->g, 0);
         kit_run(&s->g, 0);
-        if (s->axis == CHANNELS)
+        if (is_summed(s))
             sum_parts(s, to, parts);
         compare(s, whole, to[0], &want);
         kit_values_free(&want);
@@ -123,6 +130,8 @@ static int64_t *extent_of(split *s)
         return &s->spec.n;
     case CHANNELS:
         return &s->spec.in;
+    case EXPERTS:
+        return &s->spec.experts;
     }
     return &s->spec.heads;
 }
@@ -169,11 +178,11 @@ static bool sizes_of(const int64_t *division, int64_t extent, int64_t unit,
 /* The smallest part: at the granularity, and inside the limits of the axis. */
 static int64_t unit_of(const split *s)
 {
-    const int64_t granularity = s->caps.split_granularity[s->axis];
+    const int64_t granularity = clv_split_granularity(&s->caps, s->axis);
     clv_axis_limit limit = {0};
     if (s->axis == SEQUENCE)
         limit = s->caps.sequence;
-    else if (s->axis != HEADS)
+    else if (s->axis != HEADS && s->axis != EXPERTS)
         limit =
             s->axis == ROWS && is_matmul(s) ? s->caps.rows : s->caps.channels;
     limit.max = 0;
@@ -246,9 +255,9 @@ static void run_split(kit *k, const void *arg)
     }
     KIT_CHECK(k, is_legal(&s, s.axis), "%s has no axis %s to split along",
               clv_op_name(s.spec.op), axis_names[s.axis]);
-    KIT_CHECK(k, s.caps.split_granularity[s.axis] >= 0,
+    KIT_CHECK(k, clv_split_granularity(&s.caps, s.axis) >= 0,
               "the granularity along %s is %lld", axis_names[s.axis],
-              (long long)s.caps.split_granularity[s.axis]);
+              (long long)clv_split_granularity(&s.caps, s.axis));
     if (is_static && s.axis == SEQUENCE) {
         kit_skip(k, "parts of the sequence would not be listed shapes");
         return;

@@ -4,26 +4,43 @@
 /* ------------------------------------------------------------------------ */
 /* Views                                                                     */
 
-/* Elements column..column+c-1 of a vector. */
-static uint32_t vector_view(split *s, uint32_t base, int64_t column, int64_t c)
+/* n of the outermost dimension, from `offset` bytes on: so many rows. */
+static uint32_t outer_view(split *s, uint32_t base, int64_t n, int64_t offset,
+                           int64_t rows, int64_t row, int64_t stride)
 {
     kit_graph *g = &s->g;
     if (g->n_tensors == KIT_MAX_TENSORS)
         kit_fail(s->k, "the case has more than %d tensors", KIT_MAX_TENSORS);
     uint32_t index = g->n_tensors++;
     const kit_tensor *of = &g->tensors[base];
-    const uint32_t dtype = g->descs[base].dtype;
-    const int64_t offset = kit_row_bytes(dtype, column);
     g->descs[index] = g->descs[base];
-    g->descs[index].dims[0] = c;
-    g->tensors[index] = (kit_tensor){.data = of->data + offset,
-                                     .base = of->base,
-                                     .offset = of->offset + (uint64_t)offset,
-                                     .size = (uint64_t)kit_row_bytes(dtype, c),
-                                     .rows = 1,
-                                     .row = kit_row_bytes(dtype, c),
-                                     .stride = kit_row_bytes(dtype, c)};
+    g->descs[index].dims[0] = n;
+    g->tensors[index] =
+        (kit_tensor){.data = of->data + offset,
+                     .base = of->base,
+                     .offset = of->offset + (uint64_t)offset,
+                     .size = (uint64_t)(stride * (rows - 1) + row),
+                     .rows = rows,
+                     .row = row,
+                     .stride = stride};
     return index;
+}
+
+/* Elements column..column+c-1 of a vector. */
+static uint32_t vector_view(split *s, uint32_t base, int64_t column, int64_t c)
+{
+    const uint32_t dtype = s->g.descs[base].dtype;
+    const int64_t row = kit_row_bytes(dtype, c);
+    return outer_view(s, base, c, kit_row_bytes(dtype, column), 1, row, row);
+}
+
+/* Experts begin..begin+n-1, all rows of each. */
+static uint32_t expert_view(split *s, uint32_t base, int64_t begin, int64_t n)
+{
+    const kit_tensor *of = &s->g.tensors[base];
+    const int64_t rows = s->g.descs[base].dims[1];
+    return outer_view(s, base, n, begin * rows * of->stride, n * rows, of->row,
+                      of->stride);
 }
 
 static uint32_t aligned(split *s, uint32_t t)
@@ -43,6 +60,8 @@ static uint32_t cut_rows(split *s, uint32_t t, int64_t begin, int64_t n)
     const clv_tensor_desc *d = &s->g.descs[t];
     if (d->rank == 1)
         return aligned(s, vector_view(s, t, begin, n));
+    if (d->rank == 3)
+        return aligned(s, expert_view(s, t, begin, n));
     return aligned(s, kit_add_view(&s->g, t, begin, n, 0, d->dims[1]));
 }
 
@@ -104,5 +123,10 @@ void split_add_part(split *s, uint32_t to)
                         clv_op_writes(whole.op, i) ? to : whole.inputs[i]);
     if (whole.n_outputs)
         out = part_of(s, &whole, whole.n_inputs, to);
-    kit_add_node(&s->g, whole.op, in, whole.n_inputs, out)->attr = whole.attr;
+    clv_node *node = kit_add_node(&s->g, whole.op, in, whole.n_inputs, out);
+    node->attr = whole.attr;
+    if (s->axis == EXPERTS) {
+        node->attr.experts.first += (int32_t)s->begin;
+        node->attr.experts.total = (int32_t)s->spec.experts;
+    }
 }

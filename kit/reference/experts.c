@@ -32,8 +32,18 @@ void kit_rule_top_k(work *w)
 static int64_t expert_of(const work *w, int64_t i, int64_t k)
 {
     const double id = w->in[2].v[i * w->in[2].columns + k];
-    const int64_t n = w->g->descs[w->node->inputs[1]].dims[0];
+    const int64_t held = w->g->descs[w->node->inputs[1]].dims[0];
+    const int64_t n = clv_experts_total(&w->node->attr, held);
     return id >= 0 && id < (double)n ? (int64_t)id : -1;
+}
+
+/* Its weights; -1 if they are not here. */
+static int64_t weights_of(const work *w, int64_t i, int64_t k)
+{
+    const int64_t expert = expert_of(w, i, k);
+    const int64_t at = expert - w->node->attr.experts.first;
+    const int64_t held = w->g->descs[w->node->inputs[1]].dims[0];
+    return expert >= 0 && at >= 0 && at < held ? at : -1;
 }
 
 /* The factor of the product for id k of row i in the sum of all. */
@@ -56,7 +66,7 @@ static void add_expert(work *w, int64_t i, int64_t k)
     const int64_t n = w->g->descs[w->node->inputs[1]].dims[1];
     const int64_t part = x->columns == weight->columns ? 0 : k;
     const double *a = x->v + i * x->columns + part * weight->columns;
-    const double *b = weight->v + expert_of(w, i, k) * n * weight->columns;
+    const double *b = weight->v + weights_of(w, i, k) * n * weight->columns;
     const double factor = w->has[3] ? share_of(w, i, k) : 1;
     const int64_t at = i * w->out.columns + (w->has[3] ? 0 : k * n);
     for (int64_t j = 0; j < n; j++, b += weight->columns) {
@@ -78,7 +88,7 @@ void kit_rule_experts(work *w)
     kit_rule_squares(w);
     for (int64_t i = 0; i < w->out.rows; i++)
         for (int64_t k = 0; k < used; k++)
-            if (expert_of(w, i, k) >= 0)
+            if (weights_of(w, i, k) >= 0)
                 add_expert(w, i, k);
 }
 

@@ -96,6 +96,8 @@ static void append_shape(text *t, const kit_spec *spec)
     if (spec->experts)
         append(t, ".%lldof%lld", (long long)spec->used,
                (long long)spec->experts);
+    if (spec->total)
+        append(t, "from%dof%lld", (int)spec->first, (long long)spec->total);
     if (clv_op_class_of(spec->op) == CLV_CLASS_ATTENTION)
         append(t, ".from%d", (int)spec->first);
     if (spec->window)

@@ -309,15 +309,20 @@ static uint32_t add_experts(const kit_spec *spec, kit_graph *g)
     return w;
 }
 
+static int64_t total_of(const kit_spec *spec)
+{
+    return spec->total ? spec->total : spec->first + spec->experts;
+}
+
 static uint32_t add_choice(const kit_spec *spec, kit_graph *g)
 {
     static const double bad[] = {-1, INT32_MAX, INT32_MIN};
     uint32_t t =
         add(spec, g, CLV_DTYPE_I32, CLV_USAGE_INPUT, spec->n, spec->used);
     for (int64_t i = 0; i < spec->n * spec->used; i++) {
-        double id = kit_random_below(g->k, (uint32_t)spec->experts);
+        double id = kit_random_below(g->k, (uint32_t)total_of(spec));
         if (spec->form & KIT_FORM_ABSENT && i % 3 == 1)
-            id = i % 4 ? (double)spec->experts : bad[i / 4 % 3];
+            id = i % 4 ? (double)total_of(spec) : bad[i / 4 % 3];
         kit_set(g, t, i / spec->used, i % spec->used, id);
     }
     return t;
@@ -339,7 +344,7 @@ static clv_node *build_matmul_experts(const kit_spec *spec, kit_graph *g)
     in[2] = add_choice(spec, g);
     if (scored) {
         in[3] = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_INPUT, spec->n,
-                    spec->experts);
+                    total_of(spec));
         set_all(g, in[3], positive);
     }
     uint32_t y = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n,
@@ -347,6 +352,8 @@ static clv_node *build_matmul_experts(const kit_spec *spec, kit_graph *g)
     clv_node *node =
         kit_add_node(g, CLV_OP_MATMUL_EXPERTS, in, scored ? 4 : 3, y);
     node->attr.experts.normalised = scored && spec->variant;
+    node->attr.experts.first = spec->first;
+    node->attr.experts.total = (int32_t)spec->total;
     return node;
 }
 

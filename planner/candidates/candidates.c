@@ -252,8 +252,9 @@ static void add_pieces(const planner_maker *m,
                                    .energy_nj = candidate->energy_nj[i],
                                    .weight_bytes = candidate->weight_bytes[i],
                                    .after = streams,
+                                   .add_ns = candidate->add_ns[i],
                                    .out = planner_piece_out(m->graph, cut)};
-        p->partial = cut->ranges[CORE_AXIS_CHANNELS].end != 0;
+        p->partial = planner_piece_partial(m, cut);
         for (uint32_t d = 0; d < reads->n_deps; d++)
             p->needs[d] = planner_piece_needs(m->graph, cut, reads, d);
     }

@@ -3,13 +3,15 @@
 #include "../../core/base/hash.h"
 
 #include "../../core/graph/tensor.h"
-#include "../../core/graph/cut.h"
+#include "../../core/graph/slices.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Axes of nodes come first, then the first and the last dimension of each
- * value. Sets are trees of `parent`. */
+/* Axes of nodes come first, then of each value its first and its last dimension
+ * and whose experts' its parts are. Sets are trees of `parent`. */
+enum { FIRST, LAST, EXPERTS, N_SIDES };
+
 typedef struct linker {
     const clv_plan *plan;
     const clv_graph *graph;
@@ -47,7 +49,7 @@ static uint32_t axis_of(uint32_t node, uint32_t axis)
 
 static uint32_t side_of(const linker *l, clv_value value, uint32_t side)
 {
-    return l->graph->n_nodes * CORE_AXIS_COUNT + 2 * value + side;
+    return l->graph->n_nodes * CORE_AXIS_COUNT + N_SIDES * value + side;
 }
 
 static void link_operand(linker *l, uint32_t index, uint32_t operand)
@@ -64,10 +66,13 @@ static void link_operand(linker *l, uint32_t index, uint32_t operand)
         return;
     if (desc->rank > 1 && rule.first != CLV_CUT_NONE &&
         core_cut_extent(l->graph, index, rule.first))
-        join(l, axis_of(index, rule.first), side_of(l, value, 0));
+        join(l, axis_of(index, rule.first), side_of(l, value, FIRST));
     if (rule.last != CLV_CUT_NONE &&
         core_cut_extent(l->graph, index, rule.last))
-        join(l, axis_of(index, rule.last), side_of(l, value, 1));
+        join(l, axis_of(index, rule.last), side_of(l, value, LAST));
+    if (core_cut_extent(l->graph, index, CORE_AXIS_EXPERTS) &&
+        core_cut_has_parts(l->graph, index, operand))
+        join(l, axis_of(index, CORE_AXIS_EXPERTS), side_of(l, value, EXPERTS));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -233,7 +238,7 @@ clv_status planner_classes_find(const clv_plan *plan, const clv_op_caps *caps,
 {
     const clv_graph *graph = plan->source;
     size_t n = graph->n_nodes, axes = n * CORE_AXIS_COUNT;
-    size_t sets = axes + 2 * (size_t)graph->n_tensors;
+    size_t sets = axes + N_SIDES * (size_t)graph->n_tensors;
     *out = (planner_classes){.of = calloc(n + 1, sizeof *out->of),
                              .classes = calloc(n + 1, sizeof *out->classes),
                              .links = calloc(axes + 1, sizeof *out->links),

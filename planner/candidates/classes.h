@@ -5,8 +5,8 @@
  * linked with the axes of others along which the same values are divided: the
  * rows of a feed-forward's gate and up with the columns of its GLU and the
  * channels of its down; the heads of an attention with those of its ropes, and
- * with the rows of q, k and v. Cut at the same fraction of their extents they
- * need nothing of each other's devices.
+ * with the rows of q, k and v; the experts of gate, up, GLU and down. Cut at
+ * the same fraction of their extents they need nothing of each other's devices.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 #include "../../core/device/subgraph.h"
 #include "../../core/base/error.h"
 
-#include "../../core/graph/cut.h"
+#include "../../core/graph/slices.h"
 #include "../../core/graph/tensor.h"
 
 #include <math.h>
@@ -61,12 +61,23 @@ bool planner_maker_splits(const planner_maker *m, uint32_t class,
                           uint32_t device, uint32_t axis)
 {
     const clv_op_caps *caps = planner_maker_caps(m, class, device);
-    if (!m->usable[device] || !(caps->split_axes >> axis & 1) ||
+    const uint32_t op = m->graph->nodes[m->classes.classes[class].first].op;
+    /* GLU is the same work for whatever experts. */
+    const uint32_t axes = caps->split_axes | ~clv_op_splits(op);
+    if (!m->usable[device] || !(axes >> axis & 1) ||
         !columns_reached(m, class, device, axis))
         return false;
     return m->takes[class * m->n_devices + device] ||
            (planner_maker_needs_length(m, class, device) &&
             caps->split_axes & CLV_SPLIT_SEQUENCE);
+}
+
+bool planner_maker_sums(const planner_maker *m, uint32_t node, uint32_t axis)
+{
+    const uint32_t output = m->graph->nodes[node].n_inputs;
+    return axis == CORE_AXIS_CHANNELS ||
+           (axis == CORE_AXIS_EXPERTS &&
+            !core_cut_has_parts(m->graph, node, output));
 }
 
 /* ------------------------------------------------------------------------ */
@@ -103,11 +114,14 @@ static bool weight_range(const planner_maker *m, const core_piece *piece,
         return false;
     const clv_tensor_desc *desc = &m->graph->tensors[value];
     *out = core_tensor_whole(weight);
-    if (desc->rank == 2) {
+    if (desc->rank > 1) {
         planner_box box = planner_piece_weight(m->graph, piece, operand);
-        core_bounds bounds = {{box.begin[0], box.begin[1]},
-                              {box.end[0], box.end[1]}};
-        core_bounds_runs(desc->dtype, 2, desc->dims, &bounds, out);
+        core_bounds bounds = core_bounds_whole(desc->rank, desc->dims);
+        bounds.begin[0] = box.begin[0];
+        bounds.end[0] = box.end[0];
+        bounds.begin[desc->rank - 1] = box.begin[1];
+        bounds.end[desc->rank - 1] = box.end[1];
+        core_bounds_runs(desc->dtype, desc->rank, desc->dims, &bounds, out);
     }
     return true;
 }
@@ -171,23 +185,29 @@ static bool same_output(const core_piece *a, const core_piece *b)
                       b->ranges[CORE_AXIS_SEQUENCE]);
 }
 
-/* Adding up the partial sums of one output, as core_cut_make() has it done: by
- * the first piece's device, one after another. */
-static bool weigh_join(const planner_maker *m, planner_candidate *d,
-                       uint32_t first, uint32_t others)
+/* Adding what one piece makes to what another does, on its device. */
+static bool cost_of_sum(const planner_maker *m, const core_piece *piece,
+                        planner_cost *cost)
 {
-    planner_box out = planner_piece_out(m->graph, &d->cuts[first]);
-    const clv_node *node = &m->graph->nodes[d->cuts[first].node];
+    planner_box out = planner_piece_out(m->graph, piece);
+    const clv_node *node = &m->graph->nodes[piece->node];
     planner_workload workload = {
         .kind = {.op = CLV_OP_ADD,
                  .dtype = m->graph->tensors[node->outputs[0]].dtype},
         .n = out.end[0] - out.begin[0],
         .in = out.end[1] - out.begin[1],
         .out = out.end[1] - out.begin[1]};
+    return m->costs->cost(m->costs->ctx, planner_maker_device(m, piece->device),
+                          &workload, cost);
+}
+
+/* Adding up the partial sums of one output, as core_cut_make() has it done: by
+ * the first piece's device, one after another. */
+static bool weigh_join(const planner_maker *m, planner_candidate *d,
+                       uint32_t first, uint32_t others)
+{
     planner_cost cost;
-    if (!m->costs->cost(m->costs->ctx,
-                        planner_maker_device(m, d->cuts[first].device),
-                        &workload, &cost))
+    if (!cost_of_sum(m, &d->cuts[first], &cost))
         return false;
     d->joins[d->n_joins] = first;
     d->join_ns[d->n_joins] = cost.ns * others;
@@ -195,12 +215,28 @@ static bool weigh_join(const planner_maker *m, planner_candidate *d,
     return true;
 }
 
+bool planner_piece_partial(const planner_maker *m, const core_piece *piece)
+{
+    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
+        if (piece->ranges[a].end && planner_maker_sums(m, piece->node, a))
+            return true;
+    return false;
+}
+
 static bool weigh_joins(const planner_maker *m, planner_candidate *d)
 {
     d->n_joins = 0;
     for (uint32_t i = 0; i < d->n; i++) {
+        const core_piece *cut = &d->cuts[i];
         uint32_t before = 0, others = 0;
-        if (!d->cuts[i].ranges[CORE_AXIS_CHANNELS].end)
+        planner_cost cost = {0};
+        d->add_ns[i] = 0;
+        if (planner_piece_out(m->graph, cut).last) { /* a slice */
+            if (!cost_of_sum(m, cut, &cost))
+                return false;
+            d->add_ns[i] = cost.ns;
+        }
+        if (!planner_piece_partial(m, cut))
             continue;
         for (uint32_t j = 0; j < d->n; j++)
             if (j != i && same_output(&d->cuts[i], &d->cuts[j]))
@@ -370,7 +406,8 @@ static int64_t operand_step(const planner_maker *m, clv_value value,
         step /= common_divisor(step, unit);
     }
     if (desc->rank > 1 && rule.first == axis) {
-        step = aligned(row_bytes(desc), m->align);
+        const double rows = desc->rank > 2 ? (double)desc->dims[1] : 1;
+        step = aligned(rows * row_bytes(desc), m->align);
         if (desc->quant == CLV_QUANT_PER_CHANNEL)
             step = common_multiple(step, aligned(sizeof(float), m->align));
     }
@@ -386,8 +423,9 @@ int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
     for (uint32_t i = 0; i < set->n; i++) {
         const clv_op_caps *caps = planner_maker_caps(m, class, set->devices[i]);
         const clv_axis_limit *limit = limit_of(caps, axis);
-        if (caps->split_granularity[axis] > 1)
-            step = common_multiple(step, caps->split_granularity[axis]);
+        const int64_t granularity = clv_split_granularity(caps, axis);
+        if (granularity > 1)
+            step = common_multiple(step, granularity);
         if (limit && limit->multiple > 1)
             step = common_multiple(step, limit->multiple);
     }

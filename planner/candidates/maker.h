@@ -30,6 +30,7 @@ typedef struct planner_candidate {
     double join_ns[PLANNER_CANDIDATE_PIECES], join_nj[PLANNER_CANDIDATE_PIECES];
     uint32_t n_joins;
     double copy_ns[PLANNER_CANDIDATE_PIECES]; /* of its weight; 0: is held */
+    double add_ns[PLANNER_CANDIDATE_PIECES];  /* of its slice to another */
     uint32_t axes;                            /* bits: cut along them */
     double time; /* until all are done, if they began now */
 } planner_candidate;
@@ -100,9 +101,13 @@ clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
  * of the whole node, if its programs have fixed lengths. */
 bool planner_maker_splits(const planner_maker *m, uint32_t class,
                           uint32_t device, uint32_t axis);
+/* Whether pieces of the class along the axis give partial sums. */
+bool planner_maker_sums(const planner_maker *m, uint32_t node, uint32_t axis);
 /* Its programs have fixed lengths, and none is the node's. */
 bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device);
+/* Whether it gives a partial sum. */
+bool planner_piece_partial(const planner_maker *m, const core_piece *piece);
 /* What a piece costs its device; false where that is not known. */
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         planner_cost *out, planner_demand *demand);

@@ -411,7 +411,8 @@ static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
 {
     const planner_layout *layout = &point->layout;
     core_range *range = &piece.ranges[CORE_AXIS_SEQUENCE];
-    bool by_runs = at != layout->rest_on || axis == CORE_AXIS_CHANNELS;
+    bool by_runs = at != layout->rest_on || axis == CORE_AXIS_CHANNELS ||
+                   axis == CORE_AXIS_EXPERTS;
     int64_t begin = 0;
     for (uint32_t i = 0; i < PLANNER_MAX_RUNS && layout->runs[0][i] && by_runs;
          i++) {
@@ -486,7 +487,8 @@ static clv_status add_point(planner_maker *m, const planner_member *member,
         return CLV_OK;
     clv_status status = CLV_OK;
     /* The first device joins the sums. */
-    bool sums = member->axis == CORE_AXIS_CHANNELS;
+    bool sums = planner_maker_sums(m, m->classes.classes[member->class].first,
+                                   member->axis);
     for (uint32_t i = 0; i < (sums ? point->set.n : 1) && !status; i++) {
         if (sums)
             put_first(&candidate, point->set.devices[i]);
@@ -551,7 +553,7 @@ static void add_copies(const planner_maker *m, pool *p,
     clv_value weight = planner_maker_weight(m, node, &operand);
     core_runs range;
     bool at_end;
-    if (weight == CLV_NO_TENSOR || m->graph->tensors[weight].rank != 2)
+    if (weight == CLV_NO_TENSOR || m->graph->tensors[weight].rank < 2)
         return;
     for (uint32_t d = 0; d < m->plan->n_devices; d++)
         for (uint32_t i = 0;

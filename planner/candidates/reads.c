@@ -1,7 +1,7 @@
 #include "reads.h"
 #include "../../core/base/error.h"
 
-#include "../../core/graph/cut.h"
+#include "../../core/graph/slices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +110,11 @@ static planner_box touched(const clv_graph *graph, const core_piece *piece,
     if (graph->tensors[value].rank > 1)
         narrow(graph, piece, rule.first, false, &whole, 0);
     narrow(graph, piece, rule.last, rule.groups, &whole, 1);
+    if (piece->ranges[CORE_AXIS_EXPERTS].end &&
+        core_cut_has_parts(graph, piece->node, operand)) {
+        whole.first = piece->ranges[CORE_AXIS_EXPERTS].begin;
+        whole.last = piece->ranges[CORE_AXIS_EXPERTS].end;
+    }
     return whole;
 }
 
@@ -133,6 +138,7 @@ planner_box planner_piece_weight(const clv_graph *graph,
 {
     const clv_tensor_desc *desc =
         &graph->tensors[graph->nodes[piece->node].inputs[operand]];
-    const planner_box whole = {.end = {desc->dims[0], desc->dims[1]}};
+    const planner_box whole = {
+        .end = {desc->dims[0], desc->dims[desc->rank - 1]}};
     return touched(graph, piece, operand, whole);
 }

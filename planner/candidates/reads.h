@@ -31,6 +31,6 @@ planner_box planner_piece_out(const clv_graph *graph, const core_piece *piece);
 /* What it needs of the dep-th result that its node reads. */
 planner_box planner_piece_needs(const clv_graph *graph, const core_piece *piece,
                                 const planner_node_reads *reads, uint32_t dep);
-/* What it takes of a weight of rank 2. */
+/* What it takes of a weight, of its first and its last dimension. */
 planner_box planner_piece_weight(const clv_graph *graph,
                                  const core_piece *piece, uint32_t operand);

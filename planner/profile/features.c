@@ -38,7 +38,7 @@ static uint32_t of_experts(const planner_workload *workload, double *x)
 {
     double n = (double)workload->n, in = (double)workload->in,
            out = (double)workload->out;
-    x[0] = n * workload->kind.span * in * out;
+    x[0] = n * planner_workload_products(workload) * in * out;
     x[1] = planner_workload_experts(workload) * in * out;
     x[2] = n * in;
     x[3] = n * out;

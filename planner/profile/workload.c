@@ -69,7 +69,8 @@ static void of_experts(const reader *r, planner_workload *out)
 {
     const clv_tensor_desc *x = input(r, 0), *w = input(r, 1);
     set_weight(w, &out->kind);
-    out->kind.variant = (uint32_t)w->dims[0];
+    out->kind.variant = (uint32_t)clv_experts_total(&r->node->attr, w->dims[0]);
+    out->depth = part(r, CORE_AXIS_EXPERTS, w->dims[0]);
     out->kind.span = (uint32_t)input(r, 2)->dims[1];
     if (x->dims[1] != w->dims[2])
         out->kind.detail |= PLANNER_EXPERTS_EACH;
@@ -243,7 +244,13 @@ double planner_workload_experts(const planner_workload *workload)
     double all = workload->kind.variant, used = workload->kind.span;
     double share =
         used < all ? 1 - pow(1 - used / all, (double)workload->n) : 1;
-    return all * share;
+    return (double)workload->depth * share;
+}
+
+double planner_workload_products(const planner_workload *workload)
+{
+    return workload->kind.span * (double)workload->depth /
+           workload->kind.variant;
 }
 
 /* How many parts a row of x, and of the output, has. */
@@ -286,7 +293,7 @@ double planner_workload_flops(const planner_workload *workload)
     case CLV_CLASS_MATMUL:
         return 2 * n * in * out + (kind->variant ? n * out : 0);
     case CLV_CLASS_EXPERTS:
-        return 2 * n * kind->span * in * out;
+        return 2 * n * planner_workload_products(workload) * in * out;
     case CLV_CLASS_SELECT: /* all are read, k are stored */
         return 2 * n * in;
     case CLV_CLASS_ATTENTION: /* scores, their softmax, and the sums of v */
@@ -413,14 +420,16 @@ const char *planner_workload_text(const planner_workload *workload,
     const bool is_attention = op_class == CLV_CLASS_ATTENTION;
     const char *dtype = clv_dtype_name(kind->dtype);
     const char *weight = clv_dtype_name(kind->weight_dtype);
-    char quant[24], depth[48] = "";
+    char quant[24], here[32] = "", depth[80] = "";
+    if (op_class == CLV_CLASS_EXPERTS && workload->depth < kind->variant)
+        snprintf(here, sizeof here, ", %" PRId64 " here", workload->depth);
     if (is_attention)
         snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
                  workload->depth, workload->in);
     else if (op_class == CLV_CLASS_EXPERTS)
         snprintf(depth, sizeof depth,
-                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32, workload->out,
-                 kind->span, kind->variant);
+                 " -> %" PRId64 ", %" PRIu32 " of %" PRIu32 "%s", workload->out,
+                 kind->span, kind->variant, here);
     else if (workload->in != workload->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
     snprintf(text, PLANNER_WORKLOAD_TEXT,

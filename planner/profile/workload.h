@@ -21,7 +21,7 @@ typedef struct planner_workload_kind {
     uint32_t variant;      /* activation of GLU; head_dim of ATTENTION and
                               ROPE; dtype of the bias of MATMUL and
                               LAYER_NORM; dtype of the output of CONVERT;
-                              experts of MATMUL_EXPERTS; else 0 */
+                              experts that ids choose of; else 0 */
     uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
                               and MUL: 1 where b is one row; MATMUL_EXPERTS:
                               PLANNER_EXPERTS_*; else 0 */
@@ -44,7 +44,8 @@ typedef struct planner_workload {
     int64_t out;   /* output features; ATTENTION: width of q; TOP_K: of the
                       ids; others: as in */
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
-                      are those of the queries; else 0 */
+                      are those of the queries; MATMUL_EXPERTS: experts whose
+                      weights are there; else 0 */
 } planner_workload;
 
 /* The workload of a node when the symbols have these values (NULL: their upper
@@ -70,8 +71,10 @@ double planner_workload_bytes(const planner_workload *workload);
 /* Both, for a whole node with these symbols. */
 void planner_node_work(const clv_graph *graph, uint32_t node,
                        const int64_t *symbols, double *bytes, double *flops);
-/* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids. */
+/* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids, and
+ * products of a row of x that it is expected to compute. */
 double planner_workload_experts(const planner_workload *workload);
+double planner_workload_products(const planner_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */
 double planner_workload_pairs(const planner_workload *workload);
 /* "matmul f32 x i4 per channel [256, 4096] -> 14336" */

@@ -145,7 +145,7 @@ static void add_experts(clv_graph *g, const planner_workload *w, set *s)
     s->in[1] =
         constant(g, (clv_tensor_desc){.dtype = kind->weight_dtype,
                                       .rank = 3,
-                                      .dims = {kind->variant, w->out, w->in}});
+                                      .dims = {w->depth, w->out, w->in}});
     s->in[2] = clv_graph_input(g, "ids", CLV_DTYPE_I32, 2, ids);
     if (kind->detail & PLANNER_EXPERTS_SCORES)
         s->in[3] = clv_graph_input(g, "scores", kind->dtype, 2, scores);
@@ -223,6 +223,9 @@ static clv_op_attr attributes_of(const planner_workload *w)
         attr.attention.softcap = kind->detail ? SOFTCAP : 0;
         attr.attention.window = (int32_t)kind->span;
         break;
+    case CLV_CLASS_EXPERTS:
+        attr.experts.total = (int32_t)kind->variant;
+        break;
     case CLV_CLASS_UNARY:
     case CLV_CLASS_GATED:
         for (uint32_t i = 0; (field = clv_op_field(info, i)); i++)
@@ -248,7 +251,9 @@ static clv_status check(const planner_workload *w)
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
         w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
         w->kind.span > INT32_MAX ||
-        (clv_op_class_of(w->kind.op) == CLV_CLASS_ATTENTION) != (w->depth > 0))
+        (clv_op_class_of(w->kind.op) == CLV_CLASS_ATTENTION || is_experts(w)) !=
+            (w->depth > 0) ||
+        (is_experts(w) && w->depth > w->kind.variant))
         return clv_error(CLV_ERR_INVALID, "its sizes are out of range");
     return CLV_OK;
 }

@@ -150,7 +150,7 @@ static void choose_parts(chooser *c, uint32_t axis)
     values *v = &c->axes[axis];
     int64_t extent = core_cut_extent(c->graph, c->index, axis);
     int64_t granule = core_cut_granule(c->graph, c->index, axis);
-    int64_t asked = c->caps->split_granularity[axis];
+    int64_t asked = clv_split_granularity(c->caps, axis);
     add_value(v, 0);
     if (!extent || !splits(c, axis))
         return;
@@ -272,6 +272,7 @@ static bool add_node(chooser *c)
     choose_parts(c, CORE_AXIS_ROWS);
     choose_parts(c, CORE_AXIS_CHANNELS);
     choose_parts(c, CORE_AXIS_HEADS);
+    choose_parts(c, CORE_AXIS_EXPERTS);
     choose_depths(c, whole.depth);
     return combine(c, 0, at, 1);
 }

@@ -366,6 +366,19 @@ static double bring_in(const planner_schedule *s, planner_state *state,
                        : ns;
 }
 
+/* Slices that are added for the part. */
+static double add_slices(const planner_schedule *s, const planner_state *state,
+                         const planner_step_node *node,
+                         const planner_part_need *part)
+{
+    const planner_live *live = planner_state_live(s, state);
+    double ns = 0;
+    for (uint32_t k = 0; k < node->n_deps; k++)
+        ns += planner_tables_overlap(node, part, k, live[node->live[k]].option)
+                  .add_ns;
+    return ns;
+}
+
 static double hand_over(const planner_schedule *s, uint32_t node,
                         uint32_t option, uint32_t at)
 {
@@ -418,7 +431,8 @@ void planner_state_add(const planner_schedule *s, planner_state *state,
         if (part[i].after)
             need_slot(s, state, part[i].device, first + i - part[i].after, true,
                       &n);
-        double copies = bring_in(s, state, index, option, i, first);
+        double copies = bring_in(s, state, index, option, i, first) +
+                        add_slices(s, state, node, &part[i]);
         double after = hand_over(s, index, option, i);
         double at = place(s, state, &part[i], &n, copies, after);
         add_slot(s, state, &part[i], part[i].ends);

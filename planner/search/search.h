@@ -33,9 +33,11 @@ typedef struct planner_solve_device {
 } planner_solve_device;
 
 /* Part of a node's result, in any unit: [0] rows, [1] columns. Boxes of one
- * node are equal if they are one value of the cut graph. */
+ * node are equal if they are one value of the cut graph. A slice of it has all
+ * of these elements, of which only those of some experts are valid. */
 typedef struct planner_box {
     int64_t begin[2], end[2];
+    int64_t first, last; /* experts first .. last - 1; last 0: of all */
 } planner_box;
 
 typedef struct planner_solve_piece {
@@ -49,6 +51,7 @@ typedef struct planner_solve_piece {
                               before it */
     uint32_t after;        /* so many pieces before it is one of its option that
                               it needs: a weight's copy; 0: none */
+    double add_ns;         /* what adding its slice to another takes */
     planner_box out;       /* what it makes of the node's result */
     planner_box
         needs[PLANNER_SOLVE_DEPS]; /* of each dep's result; empty: nothing */

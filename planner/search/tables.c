@@ -52,7 +52,8 @@ static clv_status check_option(const planner_solve_problem *p, uint32_t node,
     for (uint32_t i = 0; i < option->n_pieces; i++) {
         const planner_solve_piece *piece = &p->pieces[option->first_piece + i];
         if (piece->device >= p->n_devices || !is_time(piece->ns) ||
-            !isfinite(piece->energy_nj) || !is_time(piece->extra_ns))
+            !isfinite(piece->energy_nj) || !is_time(piece->extra_ns) ||
+            !is_time(piece->add_ns))
             return bad(node, "has a piece of no device, or without a time");
         if (piece->after > i)
             return bad(node, "has a piece that needs one before its first");
@@ -125,11 +126,30 @@ static bool box_equal(const planner_box *a, const planner_box *b)
     return !memcmp(a, b, sizeof *a);
 }
 
+static bool experts_overlap(const planner_box *a, const planner_box *b)
+{
+    return !a->last || !b->last || (a->first < b->last && b->first < a->last);
+}
+
 static bool boxes_overlap(const planner_box *a, const planner_box *b)
 {
-    return !box_empty(a) && !box_empty(b) && a->begin[0] < b->end[0] &&
-           b->begin[0] < a->end[0] && a->begin[1] < b->end[1] &&
-           b->begin[1] < a->end[1];
+    return experts_overlap(a, b) && !box_empty(a) && !box_empty(b) &&
+           a->begin[0] < b->end[0] && b->begin[0] < a->end[0] &&
+           a->begin[1] < b->end[1] && b->begin[1] < a->end[1];
+}
+
+static bool same_elements(const planner_box *a, const planner_box *b)
+{
+    return !memcmp(a->begin, b->begin, sizeof a->begin) &&
+           !memcmp(a->end, b->end, sizeof a->end);
+}
+
+/* Whether what is needed is one value, which a piece makes. */
+static bool is_exact(const planner_box *need, const planner_box *out)
+{
+    return same_elements(need, out) &&
+           (!out->last || (need->last && need->first >= out->first &&
+                           need->last <= out->last));
 }
 
 static uint16_t box_index(planner_tables *t, planner_class *class, uint32_t dep,
@@ -256,13 +276,20 @@ static planner_overlap overlap_of(const planner_solve_problem *p,
                                   const planner_box *need,
                                   const planner_solve_option *option)
 {
-    planner_overlap out = {0, 0};
+    planner_overlap out = {0};
+    const planner_solve_piece *pieces = &p->pieces[option->first_piece];
     for (uint32_t i = 0; i < option->n_pieces; i++) {
-        const planner_solve_piece *piece = &p->pieces[option->first_piece + i];
+        const planner_solve_piece *piece = &pieces[i];
         if (piece->partial || !boxes_overlap(need, &piece->out))
             continue;
+        for (uint32_t j = 0; j < i && piece->out.last; j++)
+            if (out.some >> j & 1 &&
+                same_elements(&piece->out, &pieces[j].out)) {
+                out.add_ns += piece->add_ns;
+                break;
+            }
         out.some |= 1u << i;
-        if (box_equal(need, &piece->out))
+        if (is_exact(need, &piece->out))
             out.exact |= 1u << i;
     }
     return out;

@@ -12,6 +12,7 @@
  * and among them those that are exactly what is needed. */
 typedef struct planner_overlap {
     uint32_t some, exact;
+    double add_ns; /* slices that have to be added for it */
 } planner_overlap;
 
 /* A piece. */

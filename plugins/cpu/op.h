@@ -31,6 +31,7 @@ typedef struct cpu_share {
     uint32_t region;         /* CPU_REGION_COUNT: the step shares nothing */
     uint32_t tensors[2];     /* CLV_NO_TENSOR: fewer */
     uint64_t variant, shape; /* form of the content */
+    uint64_t first;          /* expert of those in it */
 } cpu_share;
 
 /* A program while it runs. */

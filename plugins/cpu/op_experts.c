@@ -23,10 +23,11 @@ typedef struct task {
     bool each; /* x has a part for each of a row's ids */
     bool scored;
     bool normalised;
+    int64_t first, total;           /* expert that w begins with, and of all */
     int64_t experts, in, out, used; /* E, I, O, K */
     int64_t row_size;               /* bytes of a sorted row */
-    int32_t *begin; /* [experts + 2] where each one's rows begin; past them
-                       those whose id is none's */
+    int32_t *begin; /* [experts + 2] where the rows of each of w's begin; past
+                       them those of others, and of ids that are none's */
     int32_t *order; /* [n * used] places i * used + k, by expert */
     char *sorted;   /* [n * used] rows of x */
     int64_t column_step;
@@ -64,6 +65,7 @@ static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
     out->tensors[1] = step->in[2];
     out->variant = prepare ? (uint64_t)(uintptr_t)prepare->rows : 0;
     out->shape = (uint64_t)w->dims[0] << 32 | (uint64_t)w->dims[2];
+    out->first = (uint64_t)step->attr.experts.first;
 }
 
 static uint64_t share_size(const cpu_run *run, const cpu_step *step)
@@ -80,12 +82,17 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 /* ------------------------------------------------------------------------ */
 /* Sorting                                                                   */
 
-/* The expert of a place, t->experts for one that there is not. */
-static int64_t expert_at(const task *t, int64_t place)
+static int64_t id_at(const task *t, int64_t place)
 {
     const char *row = t->ids.data + place / t->used * t->ids.stride;
-    const int32_t id = ((const int32_t *)(const void *)row)[place % t->used];
-    return id >= 0 && id < t->experts ? id : t->experts;
+    return ((const int32_t *)(const void *)row)[place % t->used];
+}
+
+/* The expert of a place in w, t->experts for one that w does not have. */
+static int64_t expert_at(const task *t, int64_t place)
+{
+    const int64_t at = id_at(t, place) - t->first;
+    return at >= 0 && at < t->experts ? at : t->experts;
 }
 
 static void sort(const task *t)
@@ -124,19 +131,21 @@ static void copy_chunk(void *ctx, uint32_t index, uint32_t worker)
 /* ------------------------------------------------------------------------ */
 /* Products                                                                  */
 
-/* What the product of a place is multiplied by. */
-static float factor_of(const task *t, int64_t place, int64_t expert)
+/* What the product of a place is multiplied by. All that a row chose count in
+ * its sum, whether or not w has them. */
+static float factor_of(const task *t, int64_t place)
 {
     const int64_t row = place / t->used;
     const float *scores = cpu_row_f32(&t->scores, row);
+    const float own = scores[id_at(t, place)];
     float sum = 0;
     if (!t->normalised)
-        return scores[expert];
+        return own;
     for (int64_t k = 0; k < t->used; k++) {
-        const int64_t e = expert_at(t, row * t->used + k);
-        sum += e < t->experts ? scores[e] : 0;
+        const int64_t id = id_at(t, row * t->used + k);
+        sum += id >= 0 && id < t->total ? scores[id] : 0;
     }
-    return scores[expert] / sum;
+    return own / sum;
 }
 
 /* Where the columns of a place's product go. */
@@ -146,8 +155,8 @@ static float *target(const task *t, int64_t place, int64_t column)
            (t->scored ? 0 : place % t->used * t->out);
 }
 
-static void put_tile(const task *t, const float *tile, int64_t expert,
-                     const int32_t *places, int64_t n, cpu_range columns)
+static void put_tile(const task *t, const float *tile, const int32_t *places,
+                     int64_t n, cpu_range columns)
 {
     const int64_t width = columns.end - columns.begin;
     for (int64_t i = 0; i < n; i++, tile += COLUMNS_MAX) {
@@ -156,7 +165,7 @@ static void put_tile(const task *t, const float *tile, int64_t expert,
             memcpy(y, tile, (size_t)width * sizeof *y);
             continue;
         }
-        const float factor = factor_of(t, places[i], expert);
+        const float factor = factor_of(t, places[i]);
         for (int64_t j = 0; j < width; j++)
             y[j] += factor * tile[j];
     }
@@ -183,11 +192,11 @@ static void multiply(const task *t, int64_t expert, int64_t at, int64_t end,
         a.xp = t->prepare ? t->sorted + at * t->row_size : NULL;
         a.x = (const float *)(const void *)(t->sorted + at * t->row_size);
         t->fn(&a);
-        put_tile(t, tile, expert, t->order + at, a.n, columns);
+        put_tile(t, tile, t->order + at, a.n, columns);
     }
 }
 
-/* Sums begin with nothing, and products of ids that are none stay so. */
+/* Sums begin with nothing, and products with experts of others stay so. */
 static void clear(const task *t, cpu_range columns)
 {
     const size_t size = (size_t)(columns.end - columns.begin) * sizeof(float);
@@ -242,6 +251,8 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
               .y = cpu_run_rows(run, step->out[0]),
               .scored = step->in[3] != CLV_NO_TENSOR,
               .normalised = step->attr.experts.normalised,
+              .first = step->attr.experts.first,
+              .total = clv_experts_total(&step->attr, w->dims[0]),
               .experts = w->dims[0],
               .in = w->dims[2],
               .out = w->dims[1]};

@@ -100,23 +100,25 @@ static load matmul_load(const npu_settings *s, npu_path path,
 }
 
 /* The products that the chosen experts do, and the bytes of those that random
- * choices are expected to take. */
+ * choices are expected to take, of the part of all experts that is here. */
 static load experts_load(const npu_settings *s, const clv_subgraph *g,
                          const clv_node *node, const int64_t *symbols)
 {
     const clv_tensor_desc *x = npu_input(g, node, 0);
     const clv_tensor_desc *w = npu_input(g, node, 1);
     const double rows = (double)size_of(x, 0, symbols);
-    const double all = (double)w->dims[0];
+    const double held = (double)w->dims[0];
+    const double all = (double)clv_experts_total(&node->attr, w->dims[0]);
     const double used = (double)npu_input(g, node, 2)->dims[1];
     const double one = (double)w->dims[1] * (double)w->dims[2];
-    const double chosen = all * (1 - pow(1 - fmin(used / all, 1), rows));
+    const double chosen = held * (1 - pow(1 - fmin(used / all, 1), rows));
     const npu_roofline *r = &s->rooflines[s->half ? NPU_F16 : NPU_F32];
-    return (load){npu_roofline_compute_ns(r, 2 * rows * used * one),
-                  chosen * one * npu_dtype_size(w->dtype) +
-                      (elements_of(x, symbols) +
-                       elements_of(&g->tensors[node->outputs[0]], symbols)) *
-                          s->activation_size};
+    return (load){
+        npu_roofline_compute_ns(r, 2 * rows * used * held / all * one),
+        chosen * one * npu_dtype_size(w->dtype) +
+            (elements_of(x, symbols) +
+             elements_of(&g->tensors[node->outputs[0]], symbols)) *
+                s->activation_size};
 }
 
 /* Rows of the cache that are read: those in use, or where shapes are fixed as

@@ -50,37 +50,39 @@ clv_status npu_run_top_k(const npu_call *c)
 typedef struct experts {
     const npu_call *call;
     int64_t n, used, inputs, outputs;
-    float *x; /* [n,inputs] or [n,used,inputs] */
-    float *y; /* [n,used,outputs] */
-    /* Those who chose expert e, numbers of [n,used], are order[first[e]] to
-     * order[first[e + 1] - 1]. */
-    int64_t *order, *first;
+    int64_t first, held, total; /* experts: of the weights, and of all */
+    float *x;                   /* [n,inputs] or [n,used,inputs] */
+    float *y;                   /* [n,used,outputs] */
+    /* Those who chose expert first + e, numbers of [n,used], are
+     * order[begin[e]] to order[begin[e + 1] - 1]. */
+    int64_t *order, *begin;
 } experts;
 
 /* False if memory runs out. */
-static bool group(experts *e, int64_t all)
+static bool group(experts *e)
 {
     const npu_view *ids = &e->call->in[2];
-    const int64_t n = e->n * e->used;
+    const int64_t n = e->n * e->used, held = e->held;
     e->order =
-        clv_new(e->call->host, (uint64_t)(n + all + 2) * sizeof(int64_t));
+        clv_new(e->call->host, (uint64_t)(n + held + 2) * sizeof(int64_t));
     if (!e->order)
         return false;
-    e->first = e->order + n;
-    memset(e->first, 0, (size_t)(all + 2) * sizeof *e->first);
+    e->begin = e->order + n;
+    memset(e->begin, 0, (size_t)(held + 2) * sizeof *e->begin);
     for (int pass = 0; pass < 2; pass++) {
         /* Counts stand two places on, then places one. */
         for (int64_t at = 0; at < n; at++) {
-            const int32_t id = get_id(ids, at / e->used, at % e->used);
-            if (id < 0 || id >= all)
+            const int64_t i =
+                get_id(ids, at / e->used, at % e->used) - e->first;
+            if (i < 0 || i >= held)
                 continue;
             if (pass)
-                e->order[e->first[id + 1]++] = at;
+                e->order[e->begin[i + 1]++] = at;
             else
-                e->first[id + 2]++;
+                e->begin[i + 2]++;
         }
-        for (int64_t i = 2; !pass && i < all + 2; i++)
-            e->first[i] += e->first[i - 1];
+        for (int64_t i = 2; !pass && i < held + 2; i++)
+            e->begin[i] += e->begin[i - 1];
     }
     return true;
 }
@@ -95,7 +97,7 @@ static bool run_range(void *ctx, int64_t begin, int64_t end)
     float *w = clv_new(c->host, (uint64_t)e->inputs * sizeof *w);
     for (int64_t r = begin; w && r < end; r++) {
         const int64_t expert = r / e->outputs, o = r % e->outputs;
-        const int64_t from = e->first[expert], to = e->first[expert + 1];
+        const int64_t from = e->begin[expert], to = e->begin[expert + 1];
         if (from < to)
             npu_weight_row(&c->weight, r, w);
         for (int64_t i = from; i < to; i++) {
@@ -117,19 +119,19 @@ static void read_scores(const experts *e, int64_t i, float *scores,
     npu_get_row(&c->in[3], i, scores);
     for (int64_t k = 0; k < e->used; k++) {
         const int32_t id = get_id(&c->in[2], i, k);
-        factors[k] = id >= 0 && id < c->in[3].columns ? scores[id] : 0;
+        factors[k] = id >= 0 && id < e->total ? scores[id] : 0;
         sum += (double)factors[k];
     }
     for (int64_t k = 0; c->node->attr.experts.normalised && k < e->used; k++)
         factors[k] = (float)((double)factors[k] / sum);
 }
 
-/* The K parts of a row, or their sum by scores. An id of no expert adds
+/* The K parts of a row, or their sum by scores. An id of no expert here adds
  * nothing, whatever the factors are. */
 static bool write_rows(const experts *e)
 {
     const npu_call *c = e->call;
-    const int64_t all = c->in[3].data ? c->in[3].columns : 0;
+    const int64_t all = c->in[3].data ? e->total : 0;
     float *sum =
         clv_new(c->host, (uint64_t)(e->outputs + all + e->used) * sizeof *sum);
     float *factors = sum + e->outputs, *scores = factors + e->used;
@@ -142,8 +144,8 @@ static bool write_rows(const experts *e)
         read_scores(e, i, scores, factors);
         memset(sum, 0, (size_t)e->outputs * sizeof *sum);
         for (int64_t k = 0; k < e->used; k++) {
-            const int32_t id = get_id(&c->in[2], i, k);
-            for (int64_t o = 0; id >= 0 && id < all && o < e->outputs; o++)
+            const int64_t at = get_id(&c->in[2], i, k) - e->first;
+            for (int64_t o = 0; at >= 0 && at < e->held && o < e->outputs; o++)
                 sum[o] += factors[k] * y[k * e->outputs + o];
         }
         npu_set_row(&c->out, i, sum);
@@ -159,13 +161,16 @@ clv_status npu_run_experts(const npu_call *c)
                  .n = c->in[0].rows,
                  .used = c->in[2].columns,
                  .inputs = w->columns,
-                 .outputs = w->dims[1]};
+                 .outputs = w->dims[1],
+                 .first = c->node->attr.experts.first,
+                 .held = w->dims[0],
+                 .total = clv_experts_total(&c->node->attr, w->dims[0])};
     if (!e.n || !e.outputs)
         return CLV_OK;
     clv_status status = CLV_ERR_NO_MEMORY;
     e.x = clv_new(c->host, (uint64_t)(e.n * c->in[0].columns) * sizeof *e.x);
     e.y = clv_new(c->host, (uint64_t)(e.n * e.used * e.outputs) * sizeof *e.y);
-    if (e.x && e.y && group(&e, w->dims[0])) {
+    if (e.x && e.y && group(&e)) {
         memset(e.y, 0, (size_t)(e.n * e.used * e.outputs) * sizeof *e.y);
         for (int64_t i = 0; i < e.n; i++)
             npu_get_row(&c->in[0], i, e.x + i * c->in[0].columns);

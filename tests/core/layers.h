@@ -15,6 +15,8 @@ typedef struct layers_shape {
     int64_t max_tokens;
     uint32_t dtype, quant; /* of matrices; I8 and I4 with scales */
     uint32_t quant_group;
+    uint32_t n_experts, n_used; /* 0: feed-forwards of all neurons; else of
+                                   experts, in dtype */
     bool bias;
     bool askew; /* matrices lie at addresses that are odd for
                    devices with wishes */
@@ -107,6 +109,35 @@ static inline clv_value layers_attend(layers *l, clv_value x)
     return layers_linear(l, y, s->hidden, wide);
 }
 
+static inline clv_value layers_experts(layers *l, int64_t out, int64_t in)
+{
+    const int64_t dims[] = {l->shape.n_experts, out, in};
+    return clv_graph_weight(l->graph, "e",
+                            layers_tensor(l, l->shape.dtype, 3, dims));
+}
+
+static inline clv_value layers_feed_forward(layers *l, clv_value x)
+{
+    const layers_shape *s = &l->shape;
+    clv_graph *g = l->graph;
+    if (!s->n_experts) {
+        clv_value gate = layers_linear(l, x, s->ffn, s->hidden);
+        clv_value up = layers_linear(l, x, s->ffn, s->hidden);
+        x = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
+        return layers_linear(l, x, s->hidden, s->ffn);
+    }
+    clv_value scores =
+        clv_graph_softmax(g, layers_linear(l, x, s->n_experts, s->hidden));
+    clv_value ids = clv_graph_top_k(g, scores, s->n_used);
+    clv_value gate = clv_graph_matmul_experts(
+        g, x, layers_experts(l, s->ffn, s->hidden), ids, CLV_NO_TENSOR, false);
+    clv_value up = clv_graph_matmul_experts(
+        g, x, layers_experts(l, s->ffn, s->hidden), ids, CLV_NO_TENSOR, false);
+    x = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
+    return clv_graph_matmul_experts(g, x, layers_experts(l, s->hidden, s->ffn),
+                                    ids, scores, true);
+}
+
 static inline void layers_build(layers *l, clv_context *ctx,
                                 const layers_shape *s)
 {
@@ -129,10 +160,7 @@ static inline void layers_build(layers *l, clv_context *ctx,
         clv_value h = clv_graph_rms_norm(g, x, l->norm, 1e-5f);
         x = clv_graph_add(g, x, layers_attend(l, h));
         h = clv_graph_rms_norm(g, x, l->norm, 1e-5f);
-        clv_value gate = layers_linear(l, h, s->ffn, s->hidden);
-        clv_value up = layers_linear(l, h, s->ffn, s->hidden);
-        h = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
-        x = clv_graph_add(g, x, layers_linear(l, h, s->hidden, s->ffn));
+        x = clv_graph_add(g, x, layers_feed_forward(l, h));
     }
     clv_value logits = clv_graph_matmul(g, x, table, CLV_NO_TENSOR);
     clv_graph_output(g, logits, "logits");

@@ -49,17 +49,17 @@ static inline planner_solve_device problem_device(double submit, double idle,
 
 /* Results are 16 rows of 16 columns. */
 #define PROBLEM_EXTENT 16
-static const planner_box whole_box = {{0, 0}, {PROBLEM_EXTENT, PROBLEM_EXTENT}};
-static const planner_box no_box = {{0, 0}, {0, 0}};
+static const planner_box whole_box = {.end = {PROBLEM_EXTENT, PROBLEM_EXTENT}};
+static const planner_box no_box = {.end = {0, 0}};
 
 static inline planner_box columns(int64_t begin, int64_t end)
 {
-    return (planner_box){{0, begin}, {PROBLEM_EXTENT, end}};
+    return (planner_box){.begin = {0, begin}, .end = {PROBLEM_EXTENT, end}};
 }
 
 static inline planner_box rows(int64_t begin, int64_t end)
 {
-    return (planner_box){{begin, 0}, {end, PROBLEM_EXTENT}};
+    return (planner_box){.begin = {begin, 0}, .end = {end, PROBLEM_EXTENT}};
 }
 
 /* A node of its own class without deps and options yet. */

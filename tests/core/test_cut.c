@@ -22,10 +22,13 @@
 #define GROUPS 2
 #define HEAD_DIM 16
 #define FFN 96
+#define EXPERTS 5
+#define EXPERT_FFN 32
+#define USED 2
 #define VOCABULARY 40
 #define CONTEXT 24
 #define MAX_TOKENS 9
-#define MAX_PIECES 400
+#define MAX_PIECES 600
 
 /* Bounds of results: sums in another order, now and then on the other side of a
  * rounding to the cache's f16; and activations that a device rounds to 8 bits
@@ -38,7 +41,7 @@ typedef struct layer {
     clv_tensor *weights[32];
     uint32_t n_weights;
     clv_tensor *k, *v;
-    clv_value ids, pos, k_state, v_state, logits;
+    clv_value ids, pos, chosen, k_state, v_state, logits;
     int64_t tokens; /* fixed, or 0: a symbol */
 } layer;
 
@@ -99,6 +102,50 @@ static clv_value matmul(layer *l, clv_context *ctx, test_random *r, clv_value x,
     return clv_graph_matmul(l->graph, x, w, b);
 }
 
+/* Of experts [EXPERTS,rows,columns]. */
+static clv_value expert_weight(layer *l, clv_context *ctx, test_random *r,
+                               int64_t rows, int64_t columns)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
+                                      CLV_DTYPE_Q8_0};
+    const uint32_t dtype = dtypes[test_below(r, 3)];
+    const int64_t dims[] = {EXPERTS, rows, columns};
+    clv_tensor *t;
+    assert_ok(clv_tensor_create(ctx, dtype, 3, dims, &t));
+    const uint64_t n = (uint64_t)(EXPERTS * rows * columns);
+    float *x = malloc(n * sizeof *x);
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = test_float(r) / 4;
+    assert_ok(clv_dtype_from_f32(dtype, x, clv_tensor_data(t), n));
+    free(x);
+    l->weights[l->n_weights++] = t;
+    return clv_graph_weight(l->graph, "e", t);
+}
+
+/* A feed-forward of experts. Which ones is given: where activations are rounded
+ * others would be chosen now and then. */
+static clv_value experts(layer *l, clv_context *ctx, test_random *r,
+                         clv_value x)
+{
+    clv_graph *g = l->graph;
+    const bool normalised = test_below(r, 2);
+    clv_value scores = clv_graph_softmax(
+        g, clv_graph_matmul(g, x,
+                            weight(l, ctx, r, CLV_DTYPE_F32, EXPERTS, HIDDEN),
+                            CLV_NO_TENSOR));
+    clv_value ids = l->chosen;
+    clv_value gate = clv_graph_matmul_experts(
+        g, x, expert_weight(l, ctx, r, EXPERT_FFN, HIDDEN), ids, CLV_NO_TENSOR,
+        false);
+    clv_value up = clv_graph_matmul_experts(
+        g, x, expert_weight(l, ctx, r, EXPERT_FFN, HIDDEN), ids, CLV_NO_TENSOR,
+        false);
+    clv_value mid = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
+    return clv_graph_matmul_experts(
+        g, mid, expert_weight(l, ctx, r, HIDDEN, EXPERT_FFN), ids, scores,
+        normalised);
+}
+
 static clv_value attend(layer *l, clv_context *ctx, test_random *r, clv_value x,
                         clv_dim rows)
 {
@@ -156,6 +203,8 @@ static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
     l->v = cache(ctx, dims);
     l->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     l->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    const clv_dim chosen[] = {n, clv_dim_fixed(USED)};
+    l->chosen = clv_graph_input(g, "chosen", CLV_DTYPE_I32, 2, chosen);
     l->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, dims);
     l->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, dims);
     clv_value table = test_below(r, 2)
@@ -173,6 +222,8 @@ static void build(layer *l, clv_context *ctx, test_random *r, int64_t tokens)
     h = clv_graph_glu(g, gate, up, CLV_ACT_SILU);
     h = matmul(l, ctx, r, h, HIDDEN, FFN, true);
     x = clv_graph_add(g, x, h);
+    h = clv_graph_rms_norm(g, x, norm, 1e-5f);
+    x = clv_graph_add(g, x, experts(l, ctx, r, h));
     l->logits = clv_graph_matmul(g, x, table, CLV_NO_TENSOR);
     clv_graph_output(g, l->logits, "logits");
     assert_ok(clv_graph_check(g));
@@ -203,11 +254,15 @@ static void run(layer *l, clv_plan *plan, results *out)
     assert_ok(clv_exec_bind(exec, l->v_state, l->v));
     int32_t *ids = clv_tensor_data(clv_exec_tensor(exec, l->ids));
     int32_t *pos = clv_tensor_data(clv_exec_tensor(exec, l->pos));
+    int32_t *chosen = clv_tensor_data(clv_exec_tensor(exec, l->chosen));
     int64_t at = 0;
     for (int i = 0; i < 2; i++) {
         for (int64_t j = 0; j < n; j++) {
             ids[j] = (int32_t)((at + j) * 7 % VOCABULARY);
             pos[j] = (int32_t)(at + j);
+            for (int k = 0; k < USED; k++)
+                chosen[j * USED + k] =
+                    (int32_t)((at + j) * 3 + k * (1 + j % 4)) % EXPERTS;
         }
         at += n;
         const int64_t symbols[] = {n, at}, fixed[] = {at};
@@ -233,6 +288,29 @@ static void assert_same(const layer *l, const results *a, const results *b,
         }
     if (!(difference <= bound * square) || square == 0)
         fail_msg("results differ by %g of %g", difference, square);
+}
+
+/* Now and then a node of experts is divided as the one before was, so that one
+ * reads what the other leaves it. Returns the number of pieces. */
+static uint32_t divide_alike(const clv_graph *g, test_random *r, uint32_t node,
+                             uint32_t n_devices, core_piece *pieces, uint32_t n)
+{
+    uint32_t first = n;
+    while (first && pieces[first - 1].node == node - 1)
+        first--;
+    const bool alike = node && core_cut_extent(g, node, CORE_AXIS_EXPERTS) &&
+                       core_cut_extent(g, node - 1, CORE_AXIS_EXPERTS) &&
+                       !pieces[first].ranges[CORE_AXIS_ROWS].end &&
+                       test_below(r, 4);
+    if (!alike)
+        return test_divide(g, r, node, n_devices, &pieces[n]);
+    for (uint32_t i = 0; i < n - first; i++) {
+        pieces[n + i] = pieces[first + i];
+        pieces[n + i].node = node;
+        if (test_below(r, 4) == 0)
+            pieces[n + i].device = test_below(r, n_devices);
+    }
+    return n - first;
 }
 
 /* Some pieces of devices with memory of their own are sent their weights in
@@ -274,7 +352,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         core_piece pieces[MAX_PIECES];
         uint32_t n = 0;
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
-            n += test_divide(l.graph, r, node, n_devices, &pieces[n]);
+            n += divide_alike(l.graph, r, node, n_devices, pieces, n);
         stream_some(r, devices, pieces, n);
         clv_status status =
             planner_from_pieces(t->ctx, l.graph, &all, pieces, n, &plan);
@@ -298,8 +376,8 @@ static void test_two_devices(void **state)
     test_random r = {41};
     test_context t = test_context_create("");
     for (int64_t tokens = 1; tokens <= MAX_TOKENS; tokens += 4)
-        assert_int_equal(try_plans(&t, &r, tokens, EXACT, 40), 40);
-    assert_int_equal(try_plans(&t, &r, 0, EXACT, 40), 40);
+        assert_int_equal(try_plans(&t, &r, tokens, EXACT, 25), 25);
+    assert_int_equal(try_plans(&t, &r, 0, EXACT, 25), 25);
     test_context_destroy(&t);
 }
 
@@ -334,9 +412,9 @@ static void test_memories(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         test_random r = {47 + i};
         test_context t = test_context_create(settings[i]);
-        assert_true(try_plans(&t, &r, 7, EXACT, 15) >= 12);
-        assert_true(try_plans(&t, &r, 1, EXACT, 15) >= 12);
-        assert_true(try_plans(&t, &r, 0, EXACT, 15) >= 12);
+        assert_true(try_plans(&t, &r, 7, EXACT, 12) >= 10);
+        assert_true(try_plans(&t, &r, 1, EXACT, 12) >= 10);
+        assert_true(try_plans(&t, &r, 0, EXACT, 12) >= 10);
         test_context_destroy(&t);
         t = test_context_make(settings[i], true);
         assert_true(try_plans(&t, &r, 7, ROUNDED, 15) >= 10);
@@ -426,6 +504,112 @@ static int run_gpu_tests(void)
 
 /* ------------------------------------------------------------------------ */
 /* What is refused                                                           */
+
+/* ------------------------------------------------------------------------ */
+/* Slices                                                                    */
+
+typedef struct chain {
+    test_context t;
+    layer l;
+    core_piece pieces[16];
+    uint32_t n;
+} chain;
+
+/* Gate, up, GLU and down of experts: nodes 0 to 3. */
+static void chain_setup(chain *c, bool is_output)
+{
+    test_random r = {5};
+    const clv_dim x[] = {clv_dim_fixed(3), clv_dim_fixed(HIDDEN)};
+    const clv_dim ids[] = {x[0], clv_dim_fixed(USED)};
+    const clv_dim scores[] = {x[0], clv_dim_fixed(EXPERTS)};
+    *c = (chain){.t = test_context_create("")};
+    layer *l = &c->l;
+    assert_ok(clv_graph_create(&l->graph));
+    clv_graph *g = l->graph;
+    clv_value in = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, x);
+    clv_value chosen = clv_graph_input(g, "ids", CLV_DTYPE_I32, 2, ids);
+    clv_value s = clv_graph_input(g, "scores", CLV_DTYPE_F32, 2, scores);
+    clv_value two[2];
+    for (int i = 0; i < 2; i++)
+        two[i] = clv_graph_matmul_experts(
+            g, in, expert_weight(l, c->t.ctx, &r, FFN, HIDDEN), chosen,
+            CLV_NO_TENSOR, false);
+    clv_value mid = clv_graph_glu(g, two[0], two[1], CLV_ACT_SILU);
+    if (is_output)
+        clv_graph_output(g, mid, "mid");
+    clv_value y = clv_graph_matmul_experts(
+        g, mid, expert_weight(l, c->t.ctx, &r, HIDDEN, FFN), chosen, s, true);
+    clv_graph_output(g, y, "y");
+    assert_ok(clv_graph_check(g));
+    c->n = 0;
+}
+
+static void chain_free(chain *c)
+{
+    layer *l = &c->l;
+    clv_graph_destroy(l->graph);
+    for (uint32_t i = 0; i < l->n_weights; i++)
+        clv_tensor_destroy(l->weights[i]);
+    test_context_destroy(&c->t);
+}
+
+/* A node in two parts, of experts before and after a point; 0: whole. */
+static void divide_at(chain *c, uint32_t node, int64_t point)
+{
+    for (uint32_t i = 0; i < (point ? 2 : 1); i++) {
+        core_piece *p = &c->pieces[c->n++];
+        *p = (core_piece){.node = node, .device = i};
+        if (point)
+            p->ranges[CORE_AXIS_EXPERTS] =
+                i ? (core_range){point, EXPERTS} : (core_range){0, point};
+    }
+}
+
+static uint32_t count_sums(const core_cut *cut)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < cut->graph->n_nodes; i++)
+        n += cut->graph->nodes[i].op == CLV_OP_ADD;
+    return n;
+}
+
+/* Sums in a cut at these points. */
+static uint32_t sums_of(bool is_output, const int64_t points[4])
+{
+    chain c;
+    core_cut cut;
+    chain_setup(&c, is_output);
+    for (uint32_t i = 0; i < 4; i++)
+        divide_at(&c, i, points[i]);
+    assert_ok(core_cut_make(c.l.graph, c.pieces, c.n, &cut));
+    const uint32_t n = count_sums(&cut);
+    core_cut_finish(&cut);
+    chain_free(&c);
+    return n;
+}
+
+/* Only the products with scores are added, unless somebody needs what the
+ * pieces of a node make together. */
+static void test_slices(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t points[4];
+        bool is_output;
+        uint32_t sums;
+    } cases[] = {
+        {{2, 2, 2, 2}, false, 1}, {{2, 2, 2, 2}, true, 2},
+        {{2, 2, 2, 0}, false, 1}, /* of GLU */
+        {{2, 2, 0, 0}, false, 2}, /* of gate and of up */
+        {{2, 2, 0, 2}, false, 3}, /* gate, up and down */
+        {{2, 3, 2, 2}, false, 3}, /* GLU computes all of it twice */
+        {{0, 0, 2, 2}, true, 1},  {{2, 2, 3, 3}, false, 3},
+        {{0, 0, 0, 2}, false, 1}, {{2, 2, 2, 3}, false, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(sums_of(cases[i].is_output, cases[i].points),
+                         cases[i].sums);
+}
 
 #define ROW CORE_AXIS_ROWS
 #define CHANNEL CORE_AXIS_CHANNELS
@@ -683,6 +867,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_two_that_wait),
         cmocka_unit_test(test_with_cpu),
+        cmocka_unit_test(test_slices),
         cmocka_unit_test(test_memories),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_side_by_side),

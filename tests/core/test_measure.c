@@ -132,10 +132,10 @@ static const planner_workload workloads[] = {
     {PLAIN(CLV_OP_TOP_K), 32, 100, 8, 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_F16, .variant = 8,
            .span = 2),
-     32, 256, 64, 0},
+     32, 256, 64, 5},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_Q8_0, .variant = 60,
            .span = 4, .detail = PLANNER_EXPERTS_EACH | PLANNER_EXPERTS_SCORES),
-     1, 256, 64, 0},
+     1, 256, 64, 60},
 };
 #define N_WORKS (sizeof workloads / sizeof *workloads)
 #define N_EXPERTS 2 /* the last ones, which simulated arrays do not take */
@@ -204,7 +204,8 @@ static void test_experts(void **state)
         const uint32_t all = cases[i].all, used = cases[i].used;
         const planner_workload w = {
             .kind = {.op = CLV_OP_MATMUL_EXPERTS, .variant = all, .span = used},
-            .n = cases[i].n};
+            .n = cases[i].n,
+            .depth = all};
         int32_t ids[512];
         uint32_t chosen[128] = {0}, n = 0;
         assert_int_equal(planner_workload_n_ids(&w), w.n * used);

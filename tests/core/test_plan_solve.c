@@ -689,6 +689,89 @@ static void test_streamed(void **state)
     assert_true(ns[1] < 0.95 * ns[0]);
 }
 
+/* With less memory, where the largest weights do not fit beside the values
+ * between nodes, parts of weights come through; with longer prompts, smaller
+ * ones. */
+static void test_streamed_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int64_t tokens;
+        double most; /* of the time of the CPU alone */
+    } cases[] = {{"core.plan=tensor npu_sim:card.memory=18 "
+                  "npu_sim:card.copy_queues=1",
+                  256, 0.7},
+                 {"core.plan=tensor npu_sim:card.memory=30 "
+                  "npu_sim:card.copy_queues=1",
+                  512, 0.9}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world w;
+        layers_shape prompt = deep;
+        prompt.tokens = cases[i].tokens;
+        open_world(&w, "small-card", cases[i].settings, &prompt);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_device *cpu;
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
+        clv_plan *alone = plan_for(&w, &cpu, 1);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        assert_true(planner_is_legal_plan(plan));
+        assert_true(count_streamed(plan) > 0);
+        assert_true(predicted(plan) < cases[i].most * predicted(alone));
+        clv_plan_destroy(plan);
+        clv_plan_destroy(alone);
+        close_world(&w);
+    }
+}
+
+static bool cuts_experts(const clv_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        if (plan->pieces[i].ranges[CORE_AXIS_EXPERTS].end)
+            return true;
+    return false;
+}
+
+/* A card holds half of the experts: both devices compute those that they have,
+ * at the same time. */
+static void test_experts(void **state)
+{
+    (void)state;
+    static const layers_shape moe = {.n_layers = 6,
+                                     .hidden = 1024,
+                                     .heads = 8,
+                                     .groups = 2,
+                                     .head_dim = 128,
+                                     .ffn = 2048,
+                                     .vocabulary = 1024,
+                                     .context = 512,
+                                     .tokens = 1,
+                                     .dtype = CLV_DTYPE_Q8_0,
+                                     .n_experts = 8,
+                                     .n_used = 2};
+    world w;
+    open_world(&w, "small-card",
+               "core.plan=tensor npu_sim:card.memory=200 "
+               "npu_sim:card.bandwidth=60",
+               &moe);
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    assert_true(cuts_experts(plan));
+    assert_true(planner_is_legal_plan(plan));
+    const double ns = run_ns(&w, plan);
+    assert_true(fabs(predicted(plan) / ns - 1) < 0.05);
+    /* Whole products are the best without this axis: there is one token. */
+    assert_ok(clv_config_set(w.config, "core.plan=layer", "test"));
+    clv_plan *whole = plan_for(&w, NULL, 0);
+    assert_false(cuts_experts(whole));
+    print_message("experts: %.3f ms, whole %.3f ms, %.2f times as fast\n",
+                  ns / 1e6, predicted(whole) / 1e6, predicted(whole) / ns);
+    assert_true(ns < 0.9 * predicted(whole));
+    clv_plan_destroy(whole);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
 /* Of two drivers of one piece of hardware the faster one is used. */
 static void test_same_hardware(void **state)
 {
@@ -744,7 +827,9 @@ int main(void)
         cmocka_unit_test(test_never_slower),
         cmocka_unit_test(test_front),
         cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_streamed_prepared),
+        cmocka_unit_test(test_streamed_parts),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };

@@ -82,8 +82,8 @@ static void cut(const clv_graph *g, const clv_op_caps *caps, test_random *r,
 {
     int64_t extent = core_cut_extent(g, piece->node, axis);
     int64_t granule = core_cut_granule(g, piece->node, axis);
-    if (caps->split_granularity[axis] > granule)
-        granule = caps->split_granularity[axis];
+    if (clv_split_granularity(caps, axis) > granule)
+        granule = clv_split_granularity(caps, axis);
     int64_t parts = extent / granule;
     if (!(caps->split_axes >> axis & 1) || parts < 2 || test_below(r, 2))
         return;

@@ -250,6 +250,12 @@ static void test_figures(void **state)
            "matmul_experts f32 x f16 [3, 8] -> 40, 3 of 96",
            2.0 * 3 * 3 * 8 * 40,
            used * 8 * 40 * 2 + 3 * 3 * 4 + 3 * (3 * 8 + 40) * 4);
+    /* A third of the experts is a third of the products and of the weights. */
+    const core_piece third = {.ranges[CORE_AXIS_EXPERTS] = {32, 64}};
+    expect(&r, CLV_OP_MATMUL_EXPERTS, 1, symbols, &third,
+           "matmul_experts f32 x f16 [3, 8] -> 40, 3 of 96, 32 here",
+           2.0 * 3 * 8 * 40,
+           used / 3 * 8 * 40 * 2 + 3 * 3 * 4 + 3 * (3 * 8 + 40) * 4);
     finish(&r);
     r = make(1, 4);
     expect(&r, CLV_OP_ATTENTION, 0, (const int64_t[]){10}, NULL,

@@ -33,7 +33,8 @@ static double next_ns(bytes *b)
 static planner_box next_box(bytes *b)
 {
     uint8_t at = next(b), to = next(b);
-    return (planner_box){{at & 3, at >> 4 & 3}, {to & 7, to >> 4 & 7}};
+    return (planner_box){.begin = {at & 3, at >> 4 & 3},
+                         .end = {to & 7, to >> 4 & 7}};
 }
 
 static void read_piece(bytes *b, planner_solve_piece *piece)

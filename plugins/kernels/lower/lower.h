@@ -26,7 +26,7 @@ typedef struct gpu_bytes {
 /* What the scratch for experts holds: the order of these ids. */
 typedef struct gpu_order {
     uint32_t ids; /* 1 + tensor; 0: none */
-    int64_t experts;
+    int64_t first, experts;
 } gpu_order;
 
 #define GPU_MAX_ROW_MAPS 8

@@ -65,7 +65,7 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
     part->weights = true;
     gpu_call_param(call, "first", gpu_constant(first));
     gpu_call_param(call, "count", gpu_constant(count));
-    gpu_call_param(call, "experts", gpu_constant(w->d.dims[0]));
+    gpu_call_param(call, "held", gpu_constant(w->d.dims[0]));
     gpu_call_param(call, "outputs", gpu_constant(w->d.dims[1]));
     gpu_call_param(call, "inputs", gpu_constant(w->d.dims[2]));
     gpu_call_param(call, "used", gpu_constant(node->in[2].d.dims[1]));
@@ -74,18 +74,23 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 
 static void add_operands(gpu_call *call, const gpu_node *node)
 {
+    const clv_op_attr *attr = &node->node.attr;
     gpu_call_define(call, "GROUP", GROUP);
     gpu_call_define(call, "ROWS", OUTPUTS);
+    gpu_call_param(call, "begin", gpu_constant(attr->experts.first));
     gpu_call_rows(call, "ids", &node->in[2], false);
     if (gpu_experts_scored(node)) {
         gpu_call_rows(call, "scores", &node->in[3], false);
         gpu_call_param(call, "normalised",
-                       gpu_constant(node->node.attr.experts.normalised));
+                       gpu_constant(attr->experts.normalised));
+        gpu_call_param(
+            call, "all",
+            gpu_constant(clv_experts_total(attr, node->in[1].d.dims[0])));
     }
     gpu_call_rows(call, "dst", &node->out, true);
 }
 
-/* Experts from first on. */
+/* The node's experts from `first` on. */
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                              int64_t first, int64_t count)
 {

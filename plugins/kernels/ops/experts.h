@@ -23,8 +23,8 @@ static inline int64_t gpu_experts_step(const gpu_node *node)
     return gpu_reach(node->target) / gpu_expert_bytes(&node->in[1]);
 }
 
-/* Adds x, the weights of experts first.., and the params that templates have in
- * common. */
+/* Adds x, the weights of the node's experts from `first` on, and the params
+ * that templates have in common. */
 void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
                           int64_t count);
 

@@ -58,8 +58,9 @@ bool gpu_experts_are_gemm(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t rows = gpu_max_rows(&node->in[0]), places = max_places(node);
     const int64_t reach = gpu_reach(target);
+    const int64_t total = clv_experts_total(&node->node.attr, experts_of(node));
     return has_kernels(target) && rows >= ROWS_LEAST &&
-           rows <= GPU_MAX_GROUPS && places >= PER_EXPERT * experts_of(node) &&
+           rows <= GPU_MAX_GROUPS && places >= PER_EXPERT * total &&
            places / BN + 1 + experts_of(node) <= GPU_MAX_GROUPS &&
            4 * (experts_of(node) + 2) <= (int64_t)target->local_bytes &&
            table_bytes(node) <= reach &&
@@ -85,12 +86,14 @@ static void add_table(gpu_call *call, const gpu_node *node, uint32_t table,
 static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
                              uint32_t *table)
 {
-    const gpu_order order = {node->in[2].index + 1, experts_of(node)};
+    const gpu_order order = {node->in[2].index + 1,
+                             node->node.attr.experts.first, experts_of(node)};
     const uint32_t group = gpu_row_group(lowering->target, 512);
     gpu_call call;
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_EXPERTS,
                               (uint64_t)table_bytes(node), table));
     if (lowering->order.ids == order.ids &&
+        lowering->order.first == order.first &&
         lowering->order.experts == order.experts)
         return CLV_OK;
     lowering->order.ids = 0;
@@ -100,6 +103,7 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
     add_table(&call, node, *table, true);
     gpu_call_define(&call, "GROUP", group);
     gpu_call_define(&call, "EXPERTS", experts_of(node));
+    gpu_call_param(&call, "begin", gpu_constant(order.first));
     gpu_call_param(&call, "used", gpu_constant(node->in[2].d.dims[1]));
     call.groups[0] = gpu_constant(1);
     CLV_TRY(gpu_add_run(lowering, &call));
@@ -108,7 +112,7 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
     return CLV_OK;
 }
 
-/* Experts from first on. */
+/* The node's experts from `first` on. */
 static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                               uint32_t table, uint32_t parts, int64_t first,
                               int64_t count)
@@ -143,6 +147,7 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
                                uint32_t parts)
 {
     const int64_t outputs = node->in[1].d.dims[1];
+    const clv_op_attr *attr = &node->node.attr;
     gpu_call call;
     gpu_call_init(&call, "experts_gemm_reduce",
                   gpu_template_experts_gemm_reduce, node->index, JOIN_ITEMS);
@@ -152,10 +157,12 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
                 false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_param(&call, "used", gpu_constant(node->in[2].d.dims[1]));
-    gpu_call_param(&call, "experts", gpu_constant(experts_of(node)));
+    gpu_call_param(&call, "begin", gpu_constant(attr->experts.first));
+    gpu_call_param(&call, "held", gpu_constant(experts_of(node)));
+    gpu_call_param(&call, "all",
+                   gpu_constant(clv_experts_total(attr, experts_of(node))));
     gpu_call_param(&call, "outputs", gpu_constant(outputs));
-    gpu_call_param(&call, "normalised",
-                   gpu_constant(node->node.attr.experts.normalised));
+    gpu_call_param(&call, "normalised", gpu_constant(attr->experts.normalised));
     call.groups[0] = gpu_ceil(gpu_constant(outputs), JOIN_ITEMS);
     call.groups[1] = dst->width;
     return gpu_add_run(lowering, &call);

@@ -216,6 +216,86 @@ static void attention(const clv_node *node, const ref_view *in,
     }
 }
 
+static double ranked(double x)
+{
+    return isnan(x) ? -INFINITY : x;
+}
+
+static void top_k(const ref_view *x, const ref_view *out)
+{
+    for (int64_t i = 0; i < out->rows; i++)
+        for (int64_t j = 0; j < x->columns; j++) {
+            const double value = ranked(ref_get(x, i, j));
+            int64_t before = 0;
+            for (int64_t l = 0; l < x->columns; l++) {
+                const double other = ranked(ref_get(x, i, l));
+                before += other > value || (l < j && other >= value);
+            }
+            if (before < out->columns)
+                ref_set_index(out, i, before, (int32_t)j);
+        }
+}
+
+typedef struct product {
+    const clv_node *node;
+    const ref_view *in, *out;
+    int64_t held, inputs, outputs, used; /* of the weights, and ids of a row */
+} product;
+
+/* The score of an id; 0 of none. */
+static double score_of(const product *p, int64_t i, int64_t k)
+{
+    const int32_t id = ref_get_index_at(&p->in[2], i, k);
+    const bool known =
+        id >= 0 && id < clv_experts_total(&p->node->attr, p->held);
+    return known ? ref_get(&p->in[3], i, id) : 0;
+}
+
+/* What the product for id k of row i is multiplied by. */
+static double factor_of(const product *p, int64_t i, int64_t k)
+{
+    double sum = 0;
+    if (!p->in[3].data)
+        return 1;
+    for (int64_t j = 0; j < p->used; j++)
+        sum += score_of(p, i, j);
+    return score_of(p, i, k) / (p->node->attr.experts.normalised ? sum : 1);
+}
+
+/* Adds the product for id k of row i, with its expert's weights. */
+static void add_product(const product *p, int64_t i, int64_t k, int64_t expert)
+{
+    const double factor = factor_of(p, i, k);
+    const bool each = p->in[0].columns != p->inputs;
+    const int64_t from = each ? k * p->inputs : 0;
+    const int64_t to = p->in[3].data ? 0 : k * p->outputs;
+    for (int64_t o = 0; o < p->outputs; o++) {
+        double sum = ref_get(p->out, i, to + o);
+        for (int64_t c = 0; c < p->inputs; c++)
+            sum += factor * ref_get(&p->in[0], i, from + c) *
+                   ref_get(&p->in[1], expert * p->outputs + o, c);
+        ref_set(p->out, i, to + o, sum);
+    }
+}
+
+static void matmul_experts(const clv_node *node, const ref_view *in,
+                           const ref_view *out)
+{
+    const product p = {
+        node,          in,           out, in[1].dims[0], in[1].columns,
+        in[1].dims[1], in[2].columns};
+    for (int64_t i = 0; i < out->rows; i++) {
+        for (int64_t c = 0; c < out->columns; c++)
+            ref_set(out, i, c, 0);
+        for (int64_t k = 0; k < p.used; k++) {
+            const int64_t expert = ref_get_index_at(&in[2], i, k) -
+                                   (int64_t)node->attr.experts.first;
+            if (expert >= 0 && expert < p.held)
+                add_product(&p, i, k, expert);
+        }
+    }
+}
+
 void ref_run_node(const clv_node *node, const ref_view *in, const ref_view *out)
 {
     switch (node->op) {
@@ -240,6 +320,12 @@ void ref_run_node(const clv_node *node, const ref_view *in, const ref_view *out)
         break;
     case CLV_OP_ATTENTION:
         attention(node, in, out);
+        break;
+    case CLV_OP_TOP_K:
+        top_k(&in[0], out);
+        break;
+    case CLV_OP_MATMUL_EXPERTS:
+        matmul_experts(node, in, out);
         break;
     default:
         elementwise(node, in, out);

@@ -216,6 +216,10 @@ static inline double ref_get(const ref_view *v, int64_t row, int64_t column)
 /* Only f32, f16, bf16. */
 void ref_set(const ref_view *v, int64_t row, int64_t column, double value);
 int32_t ref_get_index(const ref_view *v, int64_t i);
+/* Of a matrix of indices. */
+int32_t ref_get_index_at(const ref_view *v, int64_t row, int64_t column);
+void ref_set_index(const ref_view *v, int64_t row, int64_t column,
+                   int32_t value);
 
 /* ------------------------------------------------------------------------ */
 /* Ops (check.c, caps.c, ops.c)                                              */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAST_OP CLV_OP_CONVERT /* of those that it has */
+#define LAST_OP CLV_OP_MATMUL_EXPERTS /* of those that it has */
 
 static const char *const memory_names[REF_MEMORY_COUNT] = {
     [REF_MEMORY_COHERENT] = "coherent",

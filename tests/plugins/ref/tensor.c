@@ -192,6 +192,21 @@ void ref_set(const ref_view *v, int64_t row, int64_t column, double value)
     memcpy(at, &h, sizeof h);
 }
 
+int32_t ref_get_index_at(const ref_view *v, int64_t row, int64_t column)
+{
+    int32_t value;
+    memcpy(&value, ref_view_row(v, row) + column * v->strides[v->rank - 1],
+           sizeof value);
+    return value;
+}
+
+void ref_set_index(const ref_view *v, int64_t row, int64_t column,
+                   int32_t value)
+{
+    memcpy(ref_view_row(v, row) + column * v->strides[v->rank - 1], &value,
+           sizeof value);
+}
+
 int32_t ref_get_index(const ref_view *v, int64_t i)
 {
     int32_t value;
