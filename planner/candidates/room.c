@@ -81,8 +81,9 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
     if (of->room == UINT64_MAX)
         return of->room;
     const uint64_t room = beside_states(graph, of);
-    return is_later(graph, of) ? room / MORE_PART
-                               : less(room, planner_workspace(graph, of->room));
+    if (!is_later(graph, of))
+        return less(room, planner_workspace(graph, of->room));
+    return of->more ? of->more : room / MORE_PART;
 }
 
 /* What the first plan works on stays when others are made, so it leaves them
