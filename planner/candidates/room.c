@@ -14,15 +14,19 @@
  * use. */
 #define MORE_PART 8
 
+/* Of at most so many bytes; 0: most of the weights' bytes are in larger ones.
+ */
 static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
 {
-    uint64_t largest = 0, bytes;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
-            !core_desc_size(&graph->tensors[v], NULL, &bytes) &&
-            bytes <= most && bytes > largest)
-            largest = bytes;
-    return largest;
+    uint64_t largest = 0, sum = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++) {
+        if (graph->tensors[v].usage != CLV_USAGE_WEIGHT ||
+            core_desc_size(&graph->tensors[v], NULL, &bytes) || bytes > most)
+            continue;
+        sum += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return sum >= core_graph_weight_bytes(graph) / 2 ? largest : 0;
 }
 
 uint64_t planner_workspace(const clv_graph *graph, uint64_t room)
@@ -87,13 +91,15 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
 }
 
 /* What the first plan works on stays when others are made, so it leaves them
- * space. */
+ * space, but where all weights are large: then it holds less. */
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of)
 {
-    const uint64_t left =
-        less(beside_states(graph, of), planner_room_to_hold(graph, of));
+    const uint64_t room = beside_states(graph, of);
+    const uint64_t left = less(room, planner_room_to_hold(graph, of));
     const uint64_t largest = largest_weight(graph, of->room / WORKSPACE_PART);
     const uint64_t most = left / PASSING_PART;
-    return is_later(graph, of) || !largest || most < largest ? most : largest;
+    if (is_later(graph, of) || (largest && most < largest))
+        return most;
+    return largest ? largest : room / PASSING_PART;
 }
