@@ -366,22 +366,20 @@ static clv_status consider_fronts(solver *v)
     return CLV_OK;
 }
 
-/* Whether the search can be given less of what the best plan takes too much of,
- * if it does. */
+/* Whether the best plan takes too much of what the search can be given less
+ * of. */
 static bool can_tighten(const solver *v)
 {
-    if (!v->best)
-        return true;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         if (planner_limits_over(v->best, d) && !v->c.devices[d].memory)
             return false;
     return !planner_is_legal_plan(v->best);
 }
 
-static bool streams(const clv_plan *plan)
+static bool can_stream(const planner_candidates *c)
 {
-    for (uint32_t i = 0; i < plan->n_loads; i++)
-        if (plan->loads[i].streamed)
+    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+        if (c->cuts[i].streamed)
             return true;
     return false;
 }
@@ -395,12 +393,14 @@ static clv_status search_legal(solver *v, const clv_op_caps *caps,
     for (uint32_t halvings = 0;; halvings++) {
         CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy,
                                         halvings, &v->c));
-        for (uint32_t i = 0; i < TIGHTER && can_tighten(v); i++) {
+        for (uint32_t i = 0; i < TIGHTER; i++) {
             CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
             CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+            if (!v->best || !can_tighten(v))
+                break;
         }
-        if (halvings == HALVINGS || !v->best ||
-            planner_is_legal_plan(v->best) || !streams(v->best))
+        if (halvings == HALVINGS || !can_stream(&v->c) ||
+            (v->best && planner_is_legal_plan(v->best)))
             return CLV_OK;
         forget(v);
     }

@@ -4,30 +4,34 @@
 
 /* Of the memory, what is left to values between nodes and to scratch; and where
  * not all weights find room: as much for those that pass through, or so many
- * times the largest of them. Others are larger than that part, and stay where
- * they are. */
+ * times the largest of them, which is itself no larger than that. */
 #define WORKSPACE_PART 16
 #define PASSING 3
 /* One that passes through lies there twice, itself and the next one, and maybe
- * in another form, beside values. The first plan leaves as much to others. */
-#define PASSING_FIRST 8
-#define PASSING_LATER 4
+ * in another form, beside values. */
+#define PASSING_PART 4
 /* Part of what the first plan left that is for weights which only other plans
  * use. */
 #define MORE_PART 8
 
-uint64_t planner_workspace(const clv_graph *graph, uint64_t room)
+static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
 {
-    const uint64_t part = room / WORKSPACE_PART;
-    uint64_t passing = part, bytes;
-    if (core_graph_weight_bytes(graph) <= room)
-        return part;
+    uint64_t largest = 0, bytes;
     for (uint32_t v = 0; v < graph->n_tensors; v++)
         if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
             !core_desc_size(&graph->tensors[v], NULL, &bytes) &&
-            bytes <= part && PASSING * bytes > passing)
-            passing = PASSING * bytes;
-    return part + passing;
+            bytes <= most && bytes > largest)
+            largest = bytes;
+    return largest;
+}
+
+uint64_t planner_workspace(const clv_graph *graph, uint64_t room)
+{
+    const uint64_t part = room / WORKSPACE_PART;
+    if (core_graph_weight_bytes(graph) <= room)
+        return part;
+    const uint64_t passing = PASSING * largest_weight(graph, part);
+    return part + (passing > part ? passing : part);
 }
 
 /* Of the graph's states, all of which may come to lie on one device. */
@@ -81,10 +85,14 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
                                : less(room, planner_workspace(graph, of->room));
 }
 
+/* What the first plan works on stays when others are made, so it leaves them
+ * space. */
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of)
 {
-    const uint64_t room = beside_states(graph, of);
-    return less(room, planner_room_to_hold(graph, of)) /
-           (is_later(graph, of) ? PASSING_LATER : PASSING_FIRST);
+    const uint64_t left =
+        less(beside_states(graph, of), planner_room_to_hold(graph, of));
+    const uint64_t largest = largest_weight(graph, of->room / WORKSPACE_PART);
+    const uint64_t most = left / PASSING_PART;
+    return is_later(graph, of) || !largest || most < largest ? most : largest;
 }

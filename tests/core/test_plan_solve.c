@@ -693,6 +693,41 @@ static void test_experts(void **state)
     close_world(&w);
 }
 
+/* With less memory, where the largest weights do not fit beside the values
+ * between nodes, parts of weights come through; with longer prompts, smaller
+ * ones. */
+static void test_streamed_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int64_t tokens;
+        double most; /* of the time of the CPU alone */
+    } cases[] = {{"core.plan=tensor npu_sim:card.memory=18 "
+                  "npu_sim:card.copy_queues=1",
+                  256, 0.7},
+                 {"core.plan=tensor npu_sim:card.memory=30 "
+                  "npu_sim:card.copy_queues=1",
+                  512, 0.9}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world w;
+        layers_shape prompt = deep;
+        prompt.tokens = cases[i].tokens;
+        open_world(&w, "small-card", cases[i].settings, &prompt);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_device *cpu;
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
+        clv_plan *alone = plan_for(&w, &cpu, 1);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        assert_true(planner_is_legal_plan(plan));
+        assert_true(count_streamed(plan) > 0);
+        assert_true(predicted(plan) < cases[i].most * predicted(alone));
+        clv_plan_destroy(plan);
+        clv_plan_destroy(alone);
+        close_world(&w);
+    }
+}
+
 /* Of two drivers of one piece of hardware the faster one is used. */
 static void test_same_hardware(void **state)
 {
@@ -750,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_streamed),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_streamed_prepared),
+        cmocka_unit_test(test_streamed_parts),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };
