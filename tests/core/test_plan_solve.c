@@ -645,6 +645,41 @@ static void test_streamed(void **state)
     assert_true(ns[1] < 0.95 * ns[0]);
 }
 
+/* With less memory, where the largest weights do not fit beside the values
+ * between nodes, parts of weights come through; with longer prompts, smaller
+ * ones. */
+static void test_streamed_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int64_t tokens;
+        double most; /* of the time of the CPU alone */
+    } cases[] = {{"core.plan=tensor npu_sim:card.memory=18 "
+                  "npu_sim:card.copy_queues=1",
+                  256, 0.7},
+                 {"core.plan=tensor npu_sim:card.memory=30 "
+                  "npu_sim:card.copy_queues=1",
+                  512, 0.9}};
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        world w;
+        layers_shape prompt = deep;
+        prompt.tokens = cases[i].tokens;
+        open_world(&w, "small-card", cases[i].settings, &prompt);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_device *cpu;
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
+        clv_plan *alone = plan_for(&w, &cpu, 1);
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        assert_true(planner_is_legal_plan(plan));
+        assert_true(count_streamed(plan) > 0);
+        assert_true(predicted(plan) < cases[i].most * predicted(alone));
+        clv_plan_destroy(plan);
+        clv_plan_destroy(alone);
+        close_world(&w);
+    }
+}
+
 static bool cuts_experts(const clv_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_pieces; i++)
@@ -691,41 +726,6 @@ static void test_experts(void **state)
     clv_plan_destroy(whole);
     clv_plan_destroy(plan);
     close_world(&w);
-}
-
-/* With less memory, where the largest weights do not fit beside the values
- * between nodes, parts of weights come through; with longer prompts, smaller
- * ones. */
-static void test_streamed_parts(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *settings;
-        int64_t tokens;
-        double most; /* of the time of the CPU alone */
-    } cases[] = {{"core.plan=tensor npu_sim:card.memory=18 "
-                  "npu_sim:card.copy_queues=1",
-                  256, 0.7},
-                 {"core.plan=tensor npu_sim:card.memory=30 "
-                  "npu_sim:card.copy_queues=1",
-                  512, 0.9}};
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        world w;
-        layers_shape prompt = deep;
-        prompt.tokens = cases[i].tokens;
-        open_world(&w, "small-card", cases[i].settings, &prompt);
-        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
-        clv_device *cpu;
-        assert_ok(clv_context_find_device(w.ctx, "npu_sim:cpu", &cpu));
-        clv_plan *alone = plan_for(&w, &cpu, 1);
-        clv_plan *plan = plan_for(&w, NULL, 0);
-        assert_true(planner_is_legal_plan(plan));
-        assert_true(count_streamed(plan) > 0);
-        assert_true(predicted(plan) < cases[i].most * predicted(alone));
-        clv_plan_destroy(plan);
-        clv_plan_destroy(alone);
-        close_world(&w);
-    }
 }
 
 /* Of two drivers of one piece of hardware the faster one is used. */
