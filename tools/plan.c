@@ -147,7 +147,7 @@ static int plan_model(tool_env *env, const plan_args *args)
                            n, clv_session_n_ctx(session));
     if (!status)
         status = tool_memory_look(env, model, session, decode, decode ? 0 : n,
-                                  true, &memory);
+                                  strcmp(args->format, "svg") != 0, &memory);
     if (!status)
         status = clv_session_prepare(session, now, &plan);
     int code = status ? tool_fail() : show(plan, &memory, args, now);
