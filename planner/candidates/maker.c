@@ -215,6 +215,24 @@ static bool weigh_join(const planner_maker *m, planner_candidate *d,
     return true;
 }
 
+/* Adding a slice to those of the other pieces. The device, which works in
+ * order, does nothing else until they are there. When the search reads slices
+ * it does not see what that delays, so it counts several times. */
+#define SLICES_ADDED 10
+static bool weigh_slice(const planner_maker *m, planner_candidate *d,
+                        uint32_t at)
+{
+    planner_cost cost;
+    d->add_ns[at] = 0;
+    if (!planner_piece_out(m->graph, &d->cuts[at]).last)
+        return true;
+    if (!cost_of_sum(m, &d->cuts[at], &cost))
+        return false;
+    for (uint32_t i = 0; i < d->n; i++)
+        d->add_ns[at] = fmax(d->add_ns[at], cost.ns + SLICES_ADDED * d->ns[i]);
+    return true;
+}
+
 bool planner_piece_partial(const planner_maker *m, const core_piece *piece)
 {
     for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
@@ -229,13 +247,8 @@ static bool weigh_joins(const planner_maker *m, planner_candidate *d)
     for (uint32_t i = 0; i < d->n; i++) {
         const core_piece *cut = &d->cuts[i];
         uint32_t before = 0, others = 0;
-        planner_cost cost = {0};
-        d->add_ns[i] = 0;
-        if (planner_piece_out(m->graph, cut).last) { /* a slice */
-            if (!cost_of_sum(m, cut, &cost))
-                return false;
-            d->add_ns[i] = cost.ns;
-        }
+        if (!weigh_slice(m, d, i))
+            return false;
         if (!planner_piece_partial(m, cut))
             continue;
         for (uint32_t j = 0; j < d->n; j++)
@@ -340,7 +353,7 @@ clv_status planner_each_device_set(planner_maker *m, bool alone,
 /* ------------------------------------------------------------------------ */
 /* Where devices, formats and alignment allow cuts                           */
 
-static int64_t common_divisor(int64_t a, int64_t b)
+int64_t planner_common_divisor(int64_t a, int64_t b)
 {
     while (b) {
         int64_t rest = a % b;
@@ -355,7 +368,7 @@ static int64_t common_multiple(int64_t a, int64_t b)
 {
     int64_t product;
     if (!a || !b ||
-        __builtin_mul_overflow(a / common_divisor(a, b), b, &product))
+        __builtin_mul_overflow(a / planner_common_divisor(a, b), b, &product))
         return 0;
     return product;
 }
@@ -403,7 +416,7 @@ static int64_t operand_step(const planner_maker *m, clv_value value,
         if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group)
             step = common_multiple(step, desc->quant_group *
                                              aligned(sizeof(float), m->align));
-        step /= common_divisor(step, unit);
+        step /= planner_common_divisor(step, unit);
     }
     if (desc->rank > 1 && rule.first == axis) {
         const double rows = desc->rank > 2 ? (double)desc->dims[1] : 1;

@@ -120,8 +120,10 @@ static bool overlap(const planner_stream *a, const planner_stream *b)
 }
 
 /* One behind the other, again from the begin where the ring ends. A copy comes
- * after the last node that reads what it overwrites, and they stay in order. */
-static void fill_ring(planner_stream *list, uint32_t n, uint64_t size)
+ * after the last node that reads what it overwrites, and they stay in order.
+ * beside: the work; else it would only delay what comes before its node. */
+static void fill_ring(planner_stream *list, uint32_t n, uint64_t size,
+                      bool beside)
 {
     uint64_t end = 0;
     uint32_t first = 0; /* the oldest that nothing has overwritten */
@@ -129,7 +131,7 @@ static void fill_ring(planner_stream *list, uint32_t n, uint64_t size)
         planner_stream *s = &list[i];
         s->offset = size - end < s->size ? 0 : end;
         end = s->offset + s->size;
-        s->at = i ? list[i - 1].at : 0;
+        s->at = !beside ? s->node : i ? list[i - 1].at : 0;
         for (uint32_t j = first; j < i; j++)
             if (overlap(s, &list[j])) {
                 s->at = list[j].node + 1 > s->at ? list[j].node + 1 : s->at;
@@ -151,7 +153,8 @@ static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
     desc.dims[0] =
         (int64_t)ring_size(&plan->devices[device], s->list + first, n);
     core_desc_set_dense(&desc);
-    fill_ring(s->list + first, n, (uint64_t)desc.dims[0]);
+    fill_ring(s->list + first, n, (uint64_t)desc.dims[0],
+              plan->devices[device].dev->info.copy_queues);
     const clv_value ring = core_graph_add_tensor(g, &desc, "ring", NULL);
     if (ring == CLV_NO_TENSOR)
         return core_no_memory("for a plan");

@@ -16,6 +16,7 @@ const char *cuts_name(uint32_t kind)
                                                   "rows of a sequence",
                                                   "several lengths",
                                                   "rows then channels",
+                                                  "experts",
                                                   "random"};
     return names[kind];
 }
@@ -37,9 +38,9 @@ static takers takers_of(const cuts *c, uint32_t op, uint32_t turn)
 }
 
 /* Partial sums are joined on the first device. */
-static takers summers_of(const cuts *c, uint32_t turn)
+static takers summers_of(const cuts *c, uint32_t op, uint32_t turn)
 {
-    takers t = takers_of(c, CLV_OP_MATMUL, turn);
+    takers t = takers_of(c, op, turn);
     uint32_t i = 0;
     while (i < t.n && !c->takes[t.at[i]][CLV_OP_ADD])
         i++;
@@ -201,7 +202,7 @@ static bool cut_pair(cuts *c, uint32_t node)
     uint32_t glu = glu_of(g, node);
     if (glu == CORE_NO_PIECE)
         return false;
-    takers t = summers_of(c, glu);
+    takers t = summers_of(c, CLV_OP_MATMUL, glu);
     bool down = g->nodes[node].op == CLV_OP_MATMUL &&
                 g->nodes[node].inputs[0] == g->nodes[glu].outputs[0];
     if (g->nodes[node].op == CLV_OP_GLU)
@@ -213,16 +214,27 @@ static bool cut_pair(cuts *c, uint32_t node)
 
 /* ------------------------------------------------------------------------ */
 
+/* Products of experts and what lies between them are divided alike. */
+static bool cut_experts(cuts *c, uint32_t node)
+{
+    if (!core_cut_extent(c->graph, node, CORE_AXIS_EXPERTS))
+        return false;
+    takers t = summers_of(c, CLV_OP_MATMUL_EXPERTS, 0);
+    return spread(c, node, CORE_AXIS_EXPERTS, &t);
+}
+
 static bool cut_random(cuts *c, uint32_t node)
 {
     core_piece pieces[TEST_MAX_PIECES];
-    takers t = takers_of(c, c->graph->nodes[node].op, node);
+    const uint32_t op = c->graph->nodes[node].op;
+    takers t = takers_of(c, op, node);
     uint32_t n = test_divide(c->graph, c->random, node, t.n, pieces);
-    bool sums = pieces[0].ranges[CORE_AXIS_CHANNELS].end != 0;
-    if (sums && !summers_of(c, node).n)
+    bool sums = pieces[0].ranges[CORE_AXIS_CHANNELS].end != 0 ||
+                pieces[0].ranges[CORE_AXIS_EXPERTS].end != 0;
+    if (sums && !summers_of(c, op, node).n)
         return false;
     if (sums)
-        t = summers_of(c, node);
+        t = summers_of(c, op, node);
     for (uint32_t i = 0; i < n; i++) {
         core_piece *piece = add(c, node, 0);
         *piece = pieces[i];
@@ -244,7 +256,7 @@ static bool cut_node(cuts *c, uint32_t node)
     case CUTS_SEQUENCE:
         return cut_sequence(c, node);
     case CUTS_CHANNELS:
-        t = summers_of(c, node);
+        t = summers_of(c, op, node);
         return op == CLV_OP_MATMUL && spread(c, node, CORE_AXIS_CHANNELS, &t);
     case CUTS_HEADS:
         return spread(c, node, CORE_AXIS_HEADS, &t);
@@ -254,6 +266,8 @@ static bool cut_node(cuts *c, uint32_t node)
         return cut_lengths(c, node);
     case CUTS_PAIRS:
         return cut_pair(c, node);
+    case CUTS_EXPERTS:
+        return cut_experts(c, node);
     default:
         return cut_random(c, node);
     }

@@ -20,7 +20,8 @@ typedef enum cuts_kind {
     CUTS_HYBRID = 4,  /* rows of some tokens, the others elsewhere */
     CUTS_LENGTHS = 5, /* tokens, of which one device has two pieces */
     CUTS_PAIRS = 6,   /* rows of gate and up, then channels of down */
-    CUTS_RANDOM = 7,
+    CUTS_EXPERTS = 7,
+    CUTS_RANDOM = 8,
     CUTS_COUNT
 } cuts_kind;
 

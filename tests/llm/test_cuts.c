@@ -23,7 +23,7 @@
 #define N_TOKENS CUTS_ROWS_OF_RUN
 #define N_TEXT 2
 #define N_DEVICES 5
-#define N_LAYERS 8
+#define N_LAYERS 8 /* at most */
 
 /* The plugins. The simulated NPU has the lengths of the pieces of a short text.
  * Of two plugins that drive the CPU both are used if they are named. */
@@ -308,7 +308,7 @@ static uint32_t count_bits(uint32_t set)
 
 /* Nodes of a layer that a kind of cut divides if all devices take them, in
  * prefill and decode. */
-static const uint32_t per_layer[CUTS_RANDOM][2] = {
+static const uint32_t per_layer[CUTS_EXPERTS][2] = {
     [CUTS_ROWS] = {7, 7},  [CUTS_SEQUENCE] = {7, 0}, [CUTS_CHANNELS] = {7, 7},
     [CUTS_HEADS] = {3, 3}, [CUTS_HYBRID] = {7, 0},   [CUTS_LENGTHS] = {7, 0},
     [CUTS_PAIRS] = {3, 3},
@@ -338,13 +338,13 @@ static void check_cut(const trial *t)
 static void test_sets(void **state)
 {
     (void)state;
-    uint32_t ran[CUTS_RANDOM] = {0}, n_sets = 0, n_ran = 0, n_skipped = 0;
+    uint32_t ran[CUTS_EXPERTS] = {0}, n_sets = 0, n_ran = 0, n_skipped = 0;
     double worst = 0;
     for (uint32_t set = 0; set < 1u << N_DEVICES; set++) {
         if (!is_tried(set))
             continue;
         n_sets++;
-        for (uint32_t kind = 0; kind < CUTS_RANDOM; kind++) {
+        for (uint32_t kind = 0; kind < CUTS_EXPERTS; kind++) {
             trial t = {.w = &nano, .kind = kind};
             choose(&t, set);
             attempt(&t);
@@ -365,7 +365,7 @@ static void test_sets(void **state)
            n_skipped);
     assert_int_equal(n_sets, gpus ? 8 : 20);
     assert_int_equal(n_skipped, gpus ? 0 : 4);
-    for (uint32_t kind = 0; kind < CUTS_RANDOM; kind++)
+    for (uint32_t kind = 0; kind < CUTS_EXPERTS; kind++)
         assert_int_equal(ran[kind],
                          n_sets - (kind == CUTS_HEADS ? n_skipped : 0));
     /* Only the example has ops that it does not take. */
@@ -392,6 +392,30 @@ static void test_random_plans(void **state)
     test_random r = {7};
     for (int i = 0; i < 6; i++)
         try_random(&nano, &r);
+}
+
+/* A model of experts, of which each device has some, and random plans of it.
+ * The arrays do not take their products, and the example takes few ops. */
+static void test_experts(void **state)
+{
+    (void)state;
+    test_random r = {11};
+    world moe;
+    open_world(&moe, rig_shared("models/moe"));
+    const uint32_t arrays = gpus ? 1u << 2 : 1u << 3, example = gpus ? 0 : 16;
+    for (uint32_t set = 0; set < 1u << N_DEVICES; set++) {
+        if (!is_tried(set) || set & (arrays | example))
+            continue;
+        trial t = {.w = &moe, .kind = CUTS_EXPERTS};
+        choose(&t, set);
+        attempt(&t);
+        assert_true(t.n_cut[0] && t.n_cut[1] == t.n_cut[0]);
+        t.kind = CUTS_RANDOM;
+        t.random = &r;
+        for (int i = 0; i < 2; i++)
+            attempt(&t);
+    }
+    close_world(&moe);
 }
 
 static void test_for_long(void **state)
@@ -442,6 +466,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sets),
         cmocka_unit_test(test_random_plans),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_for_long),
     };
     if (!rig_has_shared("models/nano-f16.gguf"))
