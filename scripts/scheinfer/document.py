@@ -107,10 +107,8 @@ def quick(make):
             "llama.cpp, decode": lab.llama_cpp(dense, 1),
             "llama.cpp, prompt": lab.llama_cpp(dense, 64),
             "ours, decode": lab.ours(dense, 1),
-            "ours, prompt": lab.ours(dense, 64),
             "sliced": lab.sliced(dense, 0.25),
             "unassigned": lab.unassigned(dense, 64),
             "Fiddler, decode": lab.fiddler(moe, 1),
-            "Fiddler, prompt": lab.fiddler(moe, 64),
         }
     return compare(measure, make)

@@ -44,7 +44,7 @@ class Setup:
         return ["--conf", conf, "--devices",
                 strategies.GPU + "," + strategies.CPU,
                 "-m", "synth:%s:zero" % self.model,
-                "--set", "npu_sim.compute=off",
+                "--set", "npu_sim.compute=off", "--set", "core.plan=tensor",
                 "--set", "npu_sim:gpu.max_memory=%d" % (self.memory * 1024),
                 *sets(dict(self.settings))]
 
