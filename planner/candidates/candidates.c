@@ -76,7 +76,7 @@ static bool may_stream(const planner_maker *m, uint32_t device)
     return m->strategy == PLANNER_STRATEGY_TENSOR &&
            core_device_has_local(d->dev, &type) &&
            m->n_devices < PLANNER_SOLVE_DEVICES &&
-           core_graph_weight_bytes(m->graph) > d->room;
+           planner_is_scarce(m->graph, d);
 }
 
 /* Of a matrix that is worth it: not the rows of a table, nor vectors. */

@@ -29,10 +29,37 @@ static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
     return sum >= core_graph_weight_bytes(graph) / 2 ? largest : 0;
 }
 
-uint64_t planner_workspace(const clv_graph *graph, uint64_t room)
+/* Bytes that the device holds of it. */
+static uint64_t held_bytes(clv_tensor *weight, const clv_device *dev)
 {
-    const uint64_t part = room / WORKSPACE_PART;
-    if (core_graph_weight_bytes(graph) <= room)
+    uint64_t sum = 0;
+    core_runs range;
+    for (uint32_t i = 0; core_tensor_copy_at(weight, dev, i, &range); i++)
+        sum += range.bytes * range.n;
+    return sum;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
+{
+    uint64_t missing = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
+            graph->values[v].weight &&
+            !core_desc_size(&graph->tensors[v], NULL, &bytes))
+            missing +=
+                less(bytes, held_bytes(graph->values[v].weight, of->dev));
+    return missing > of->room;
+}
+
+uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
+{
+    const uint64_t part = of->room / WORKSPACE_PART;
+    if (!planner_is_scarce(graph, of))
         return part;
     const uint64_t passing = PASSING * largest_weight(graph, part);
     return part + (passing > part ? passing : part);
@@ -52,17 +79,10 @@ static uint64_t state_bytes(const clv_graph *graph)
 /* Whether the device holds weights already, for another plan. */
 static bool holds_weights(const clv_graph *graph, const clv_device *dev)
 {
-    core_runs range;
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight &&
-            core_tensor_copy_at(graph->values[v].weight, dev, 0, &range))
+        if (graph->values[v].weight && held_bytes(graph->values[v].weight, dev))
             return true;
     return false;
-}
-
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
 }
 
 static uint64_t beside_states(const clv_graph *graph,
@@ -75,8 +95,7 @@ static uint64_t beside_states(const clv_graph *graph,
 /* Not all weights find room, and another plan was first. */
 static bool is_later(const clv_graph *graph, const core_plan_device *of)
 {
-    return core_graph_weight_bytes(graph) > of->room &&
-           holds_weights(graph, of->dev);
+    return planner_is_scarce(graph, of) && holds_weights(graph, of->dev);
 }
 
 uint64_t planner_room_to_hold(const clv_graph *graph,
@@ -86,7 +105,7 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
         return of->room;
     const uint64_t room = beside_states(graph, of);
     if (!is_later(graph, of))
-        return less(room, planner_workspace(graph, of->room));
+        return less(room, planner_workspace(graph, of));
     return of->more ? of->more : room / MORE_PART;
 }
 
