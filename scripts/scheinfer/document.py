@@ -101,7 +101,7 @@ def write(measured):
 def quick(make):
     """A few figures twice, by labs that know nothing of each other."""
     def measure(lab):
-        dense = Setup("c", "llama3.2-3b:q8_0", 2)
+        dense = Setup("c", "llama-1b:q8_0", 1)
         moe = Setup("a", "qwen1.5-moe-a2.7b:q4_0", 6)
         return {
             "llama.cpp, decode": lab.llama_cpp(dense, 1),

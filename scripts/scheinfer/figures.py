@@ -3,14 +3,13 @@ Sections of the paper are in brackets."""
 
 import sys
 
-import strategies
 from lab import Setup
-from report import PREDICTED, Row
+from report import Row
 
 PROMPT, GENERATED = 1024, 256  # [V-C]; how many are generated is not stated
 THREADS = (16, 8, 4, 2)
-RATES = (0, 0.12, 0.18, 0.25, 0.33, 0.42, 0.5, 0.6, 0.71, 0.75)
 FIXED = (0, 0.25, 0.5, 0.75)   # [V-E2]
+REFINED = 0.01                 # rates closer than this are not told apart
 LENGTHS = (64, 256, 1024)      # [V-E4]
 RATE_MODEL = "llama2-13b:q4_0"
 MIXTRAL, LLAMA = "mixtral-8x7b:q4_0", "llama2-70b:q4_0"
@@ -62,10 +61,6 @@ def spread(values):
     return min(values), max(values)
 
 
-BETTER = ("Where it is more than the paper has: its plans take more than "
-          "the paper's three rates of each weight.")
-
-
 def whole_range(lab):
     """V-C and V-D: over all models, testbeds and memories."""
     decode = {(s, w): t / o for s, w, t, o in gains(lab, DECODE, 1)}
@@ -96,9 +91,14 @@ def lab_time(lab, setup, who):
 def threads(n):
     """The CPU of testbed A with n threads; Table I's figures are taken as those
     of 16. 12.5 GB/s is what a thread can read."""
-    return (("npu_sim:cpu.f32_tflops", 0.37 * n / 16),
+    return () if n == 16 else (("npu_sim:cpu.f32_tflops", 0.37 * n / 16),
             ("npu_sim:cpu.f16_tflops", 0.37 * n / 16),
             ("npu_sim:cpu.bandwidth", min(125, 12.5 * n)))
+
+
+MEANS = ("The paper's figures are means over models and memories that it does not "
+         "name. Where ours is below 1, the search misses a plan that the "
+         "baseline has: both were given the same machine.")
 
 
 def cpu_speed(lab):
@@ -111,8 +111,7 @@ def cpu_speed(lab):
         for _, who, theirs, ours in gains(lab, [setup], 1):
             rows.append(Row("Mixtral, %d threads, over %s" % (n, who),
                             paper[who][i], theirs / ours, "times",
-                            cause="The paper's figures are means over models "
-                            "and memories that it does not name."))
+                            cause=MEANS))
     return rows
 
 
@@ -122,8 +121,15 @@ def rates(lab):
     for n in THREADS:
         print("  rates, %d threads" % n, file=sys.stderr)
         setup = Setup("a", RATE_MODEL, 24, threads(n))
-        times = {r: lab.sliced(setup, r) for r in RATES}
-        best.append(min(RATES, key=times.get))
+        times = {r: lab.sliced(setup, r) for r in FIXED}
+        step = 0.25
+        while step > REFINED:  # between the neighbours of the best so far
+            step /= 2
+            at = min(times, key=times.get)
+            for r in (at - step, at + step):
+                if 0 <= r <= 1:
+                    times[r] = lab.sliced(setup, r)
+        best.append(min(times, key=times.get))
         gain.append(mean(times[r] for r in FIXED) / times[best[-1]])
     paper = zip(THREADS, (0.18, 0.25, 0.42, 0.71), (1.7, 1.4, 1.6, 2.1), best,
                 gain)

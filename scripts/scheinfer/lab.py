@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import tempfile
 
 import strategies
 from runs import ROOT, Failure, nodes_of, sets
@@ -51,6 +52,8 @@ class Setup:
 class Lab:
     def __init__(self, tools):
         self.tools = tools
+        self.folder = tempfile.mkdtemp(dir=tools.path(""))
+        self.caches = {}
 
     @functools.lru_cache(maxsize=None)
     def graph(self, model, n):
@@ -86,9 +89,15 @@ class Lab:
                           % (setup.model, n))
         return record["avg_ns"] / (TOKENS if n == 1 else 1)
 
+    def kept(self, *use):
+        """Where profiles are kept that only this use learns from: so results do
+        not depend on what ran before."""
+        index = self.caches.setdefault(use, len(self.caches))
+        return (("core.cache_dir", "%s/%d" % (self.folder, index)),)
+
     @functools.lru_cache(maxsize=None)
     def ours(self, setup, n):
-        return self.bench(setup, n)
+        return self.bench(setup, n, settings=self.kept(setup, n))
 
     def nodes(self, setup, n):
         return self.graph(setup.model, n)[1]
@@ -125,7 +134,9 @@ class Lab:
     def decode_pieces(self, setup):
         """Of our plan for single tokens."""
         path = self.tools.path("decode.json")
-        self.tools.run("plan", *setup.options(), "--phase", "decode",
+        self.tools.run("plan", *setup.options(), 
+                       *sets(dict(self.kept(setup, "plan"))),
+                       "--phase", "decode",
                        "-c", TOKENS, "--save", path)
         with open(path) as file:
             return json.load(file)["pieces"]
