@@ -395,14 +395,19 @@ static clv_status plan_by_costs(const clv_plan *bare, clv_graph *graph,
     return CLV_OK;
 }
 
-clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
-                           const clv_plan_params *params, clv_plan **out)
+/* dev: NULL, or has so many bytes more than there are. */
+static clv_status create(clv_context *ctx, clv_graph *graph,
+                         const clv_plan_params *params, const clv_device *dev,
+                         uint64_t more, clv_plan **out)
 {
     clv_plan *plan;
     *out = NULL;
     clv_status status = begin(ctx, graph, params, &plan);
     if (status)
         return end(plan, graph, status, out);
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].dev == dev && plan->devices[d].room != UINT64_MAX)
+            plan->devices[d].room += plan->devices[d].more = more;
     planner_strategy strategy = planner_strategy_of(ctx, plan->n_devices);
     if (strategy != PLANNER_STRATEGY_FIRST)
         status = plan_by_costs(plan, graph, strategy, out);
@@ -414,6 +419,23 @@ clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
     }
     *out = NULL;
     return end(plan, graph, status ? status : planner_limits_check(plan), out);
+}
+
+clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
+                           const clv_plan_params *params, clv_plan **out)
+{
+    return create(ctx, graph, params, NULL, 0, out);
+}
+
+clv_status clv_plan_weigh(clv_context *ctx, clv_graph *graph,
+                          const clv_plan_params *params, const clv_device *dev,
+                          uint64_t bytes, double *ns)
+{
+    clv_plan *plan;
+    CLV_TRY(create(ctx, graph, params, dev, bytes, &plan));
+    *ns = core_plan_expected_ns(plan);
+    clv_plan_destroy(plan);
+    return CLV_OK;
 }
 
 clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,

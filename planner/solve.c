@@ -13,6 +13,7 @@
 
 #include "../core/base/text.h"
 #include "candidates/candidates.h"
+#include "candidates/room.h"
 #include "forecast/forecast.h"
 #include "limits.h"
 #include "lower/lower.h"
@@ -357,7 +358,7 @@ static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
 /* Where the device's own memory cannot hold all weights. */
 static bool is_too_small(const solver *v, uint32_t device)
 {
-    return core_graph_weight_bytes(v->graph) > v->plan->devices[device].room;
+    return planner_is_scarce(v->graph, &v->plan->devices[device]);
 }
 
 static clv_status consider_fronts(solver *v)

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "env.h"
 #include "interrupt.h"
+#include "memory.h"
 #include "table.h"
 #include "text.h"
 
@@ -121,6 +122,20 @@ static uint32_t longest(const tool_ints *list)
     return (uint32_t)most;
 }
 
+/* With -v. */
+static clv_status tell_memory(bench_state *state, uint32_t n_prompt,
+                              bool generates)
+{
+    const uint32_t most = (uint32_t)state->args->n_batch;
+    tool_memory memory;
+    CLV_TRY(tool_memory_look(&state->env, state->model, state->session,
+                             generates, n_prompt < most ? n_prompt : most,
+                             false, &memory));
+    tool_progress_clear(&state->env.progress);
+    tool_memory_print(&memory);
+    return CLV_OK;
+}
+
 static clv_status prepare(bench_state *state, const char *path)
 {
     const bench_args *args = state->args;
@@ -145,6 +160,8 @@ static clv_status prepare(bench_state *state, const char *path)
         status = clv_watch_create(state->env.ctx, &state->watch);
     if (!status)
         tool_interrupt_target(state->session);
+    if (!status && state->env.log_level >= CLV_LOG_INFO)
+        status = tell_memory(state, p, g > 0);
     return status;
 }
 

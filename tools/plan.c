@@ -1,6 +1,7 @@
 /* cleave plan: which part of which op runs where. */
 #include "commands.h"
 #include "env.h"
+#include "memory.h"
 #include "text.h"
 #include "views/views.h"
 
@@ -92,14 +93,31 @@ static bool show_title(const clv_plan *plan, const plan_args *args,
     return tool_write(text, (uint64_t)length);
 }
 
-static int show(const clv_plan *plan, const plan_args *args, uint32_t n_tokens)
+/* Before the plan itself: a table for people, a field of the plan's object in
+ * json. */
+static bool show_memory(const tool_memory *memory, const char *format)
 {
+    const bool json = !strcmp(format, "json");
+    tool_table table;
+    if ((!json && strcmp(format, "md")) ||
+        !tool_memory_table(memory, format, &table))
+        return !json || tool_write("{", 1);
+    if (json && !tool_write("{\"memory_use\":", 14))
+        return false;
+    return tool_table_end(&table) && tool_write(json ? "," : "\n", 1);
+}
+
+static int show(const clv_plan *plan, const tool_memory *memory,
+                const plan_args *args, uint32_t n_tokens)
+{
+    const bool json = !strcmp(args->format, "json");
     char *text;
     if ((args->save && save(plan, args->save)) ||
         view_plan(plan, args->format, &text))
         return tool_fail();
-    bool good =
-        show_title(plan, args, n_tokens) && tool_write(text, strlen(text));
+    bool good = show_title(plan, args, n_tokens) &&
+                show_memory(memory, args->format) &&
+                tool_write(text + json, strlen(text + json));
     free(text);
     return good ? TOOL_OK : TOOL_FAILED;
 }
@@ -109,6 +127,7 @@ static int plan_model(tool_env *env, const plan_args *args)
     clv_model *model = NULL;
     clv_session *session = NULL;
     const clv_plan *plan;
+    tool_memory memory;
     char *path = NULL;
     uint64_t load_ns;
     bool decode = !strcmp(args->phase, "decode");
@@ -127,8 +146,11 @@ static int plan_model(tool_env *env, const plan_args *args)
                            "of %u; give a larger -c",
                            n, clv_session_n_ctx(session));
     if (!status)
+        status = tool_memory_look(env, model, session, decode, decode ? 0 : n,
+                                  strcmp(args->format, "svg") != 0, &memory);
+    if (!status)
         status = clv_session_prepare(session, now, &plan);
-    int code = status ? tool_fail() : show(plan, args, now);
+    int code = status ? tool_fail() : show(plan, &memory, args, now);
     clv_session_destroy(session);
     clv_model_destroy(model);
     free(path);

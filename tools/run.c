@@ -4,6 +4,7 @@
 #include "env.h"
 #include "foreign.h"
 #include "interrupt.h"
+#include "memory.h"
 #include "sampling.h"
 #include "text.h"
 #include "views/views.h"
@@ -110,6 +111,7 @@ typedef struct run_state {
     clv_sampler *sampler;
     int32_t *ids;
     uint64_t n_ids;
+    tool_memory memory;
     bool write_failed;
 } run_state;
 
@@ -248,6 +250,7 @@ static void print_choice(const run_state *state)
     fprintf(stderr, "%-8s %u positions, %s of KV cache\n", "context",
             clv_session_n_ctx(state->session),
             tool_bytes(clv_session_kv_size(state->session), kv));
+    tool_memory_print(&state->memory);
     if (state->args->sampling.temperature > 0)
         fprintf(stderr, "%-8s %" PRIu64 "\n", "seed", state->seed);
     fputc('\n', stderr);
@@ -384,6 +387,10 @@ static clv_status prepare(run_state *state)
         n ? clv_session_prepare(state->session, n, &plan) : CLV_OK;
     if (!status && state->args->n_predict)
         status = clv_session_prepare(state->session, 1, &plan);
+    if (!status)
+        status = tool_memory_look(&state->env, state->model, state->session,
+                                  state->args->n_predict != 0, n, false,
+                                  &state->memory);
     state->load_ns += clv_now_ns() - begin;
     return status;
 }

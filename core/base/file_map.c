@@ -229,13 +229,18 @@ clv_status clv_file_map_check(const clv_file_map *map, const char *path)
                      path);
 }
 
-/* Gives back the pages as it goes, so that there are never two of all. */
+/* The disk reads the next part while one is copied. Gives back the pages as it
+ * goes, so that there are never two of all. */
 static void copy_pages(uint8_t *to, const uint8_t *from, size_t size)
 {
-    for (size_t at = 0, n; at < size; at += n) {
+    uint8_t *pages = (uint8_t *)(uintptr_t)from;
+    madvise(to, size, MADV_HUGEPAGE);
+    for (size_t at = 0, n, next; at < size; at += n) {
         n = size - at < COPY_SIZE ? size - at : COPY_SIZE;
+        next = size - at - n < COPY_SIZE ? size - at - n : COPY_SIZE;
+        madvise(pages + at + n, next, MADV_WILLNEED);
         memcpy(to + at, from + at, n);
-        madvise((void *)(uintptr_t)(from + at), n, MADV_DONTNEED);
+        madvise(pages + at, n, MADV_DONTNEED);
     }
 }
 

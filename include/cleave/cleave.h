@@ -585,6 +585,30 @@ CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);
  * no more. */
 CLV_API clv_device *clv_plan_device(const clv_plan *plan, uint32_t index);
 
+/* Bytes of a memory that plans take together: of states and of weights that
+ * several use, once. */
+typedef struct clv_memory_use {
+    uint64_t budget;   /* of a device's own that was free when it was opened; 0:
+                          nobody knows */
+    uint64_t weights;  /* copied there before the first run */
+    uint64_t states;   /* that lie there */
+    uint64_t values;   /* between nodes, and what programs work on */
+    uint64_t in_place; /* the host's: weights that runs, one of each plan, use
+                          where they lie, */
+    uint64_t streamed; /* and that they copy to the device, or to any */
+} clv_memory_use;
+/* dev: one with memory of its own, or NULL for the host's. */
+CLV_API clv_memory_use clv_plans_memory(const clv_plan *const *plans,
+                                        uint32_t n, const clv_device *dev);
+
+/* What a run of the best plan would take, ns, if dev had so many bytes more of
+ * its own memory than are left; what it holds of weights stays. 0: not known.
+ * It takes as long as clv_plan_create(). */
+CLV_API clv_status clv_plan_weigh(clv_context *ctx, clv_graph *graph,
+                                  const clv_plan_params *params,
+                                  const clv_device *dev, uint64_t bytes,
+                                  double *ns);
+
 typedef struct clv_prediction {
     double ns;        /* from the begin of a run until the host goes on */
     double energy_nj; /* of the devices' work; 0: unknown */

@@ -201,10 +201,16 @@ CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
  * more a prefill of up to n_batch. Where a device has static shapes that is a
  * graph of n rows, or of a few more if it should take less time; else one for
- * all n up to n_batch. *plan is the session's, until it has made some others.
+ * all up to n_batch, or where n is much less, for all up to a part of it. *plan
+ * is the session's, until it has made some others.
  */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
+/* What a run of n tokens should take, ns, as clv_plan_weigh(). Nothing is
+ * prepared. */
+CLV_API clv_status clv_session_weigh(clv_session *session, uint32_t n,
+                                     const clv_device *dev, uint64_t bytes,
+                                     double *ns);
 /* Measures what runs of these numbers of tokens cost on each device (1: a
  * decode step), as clv_profile_graph(): makes their graphs and has the core
  * measure them. lengths: n of them, each 1 to n_batch. The session's own

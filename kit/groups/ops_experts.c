@@ -29,7 +29,8 @@ static void list_shapes(kit_list *list, kit_spec s)
         int64_t n, in, out, experts, used;
     } shapes[] = {{1, 64, 48, 8, 2},   {1, 96, 33, 5, 4},  {2, 64, 17, 1, 1},
                   {3, 1056, 24, 3, 2}, {40, 64, 40, 8, 2}, {37, 32, 70, 60, 4},
-                  {150, 64, 20, 2, 2}, {4, 64, 3, 128, 8}};
+                  {150, 64, 20, 2, 2}, {4, 64, 3, 128, 8}, {40, 64, 48, 8, 2},
+                  {150, 96, 64, 3, 2}};
     static const uint32_t forms[] = {0,
                                      KIT_FORM_EACH,
                                      KIT_FORM_EACH | KIT_FORM_SCORES,
@@ -66,6 +67,7 @@ static void list_ranges(kit_list *list, kit_spec s)
     for (uint32_t i = 0; i < KIT_COUNT(ranges); i++)
         for (uint32_t j = 0; j < KIT_COUNT(forms); j++) {
             s.n = ranges[i].n;
+            s.out = s.n > 8 ? 32 : 24;
             s.first = ranges[i].first;
             s.experts = ranges[i].experts;
             s.total = ranges[i].total;

@@ -77,6 +77,8 @@ static const llm_published published[] = {
      {16, 2048, 8192, 32000, 32, 8, 4096, 1e-5f, 1e4f, PAIRS}},
     {"llama2-7b", false,
      {32, 4096, 11008, 32000, 32, 32, 4096, 1e-5f, 1e4f, PAIRS}},
+    {"llama2-13b", false,
+     {40, 5120, 13824, 32000, 40, 40, 4096, 1e-5f, 1e4f, PAIRS}},
     {"llama2-70b", false,
      {80, 8192, 28672, 32000, 64, 8, 4096, 1e-5f, 1e4f, PAIRS}},
     {"llama3-8b", false,

@@ -141,8 +141,8 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 {
     uint32_t n = r->n_batch;
-    while (r->n_devices > 1 && !r->params.n_plans &&
-           n / NEXT_LENGTH >= LEAST_LENGTH && n / NEXT_LENGTH >= n_tokens)
+    while (!r->params.n_plans && n / NEXT_LENGTH >= LEAST_LENGTH &&
+           n / NEXT_LENGTH >= n_tokens)
         n /= NEXT_LENGTH;
     return n_tokens == 1 ? 1 : n;
 }
@@ -159,6 +159,19 @@ static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
 {
     *out = NULL;
     return llm_runner_create(r->model, r->cache, shape, out);
+}
+
+clv_status llm_choice_weigh(const llm_runners *r, const llm_request *q,
+                            const clv_device *dev, uint64_t bytes, double *ns)
+{
+    const llm_shape shape = r->fixed
+                                ? (llm_shape){q->n, true, q->all_logits, false}
+                                : open_shape(r, q);
+    llm_runner *runner;
+    CLV_TRY(make_graph(r, &shape, &runner));
+    clv_status status = llm_runner_weigh(runner, &r->params, dev, bytes, ns);
+    llm_runner_destroy(runner);
+    return status;
 }
 
 static clv_status make_planned(const llm_runners *r, const llm_shape *shape,

@@ -187,6 +187,21 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
     pthread_mutex_unlock(&r->model->lock);
 }
 
+clv_status llm_runner_weigh(const llm_runner *r,
+                            const llm_runner_params *params,
+                            const clv_device *dev, uint64_t bytes, double *ns)
+{
+    const clv_plan_params devices = {
+        .devices = params->devices,
+        .n_devices = params->n_devices,
+    };
+    pthread_mutex_lock(&r->model->lock);
+    clv_status status =
+        clv_plan_weigh(r->model->ctx, r->graph, &devices, dev, bytes, ns);
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
 double llm_runner_predicted(const llm_runner *runner)
 {
     return runner->plan ? clv_plan_summarise(runner->plan).predicted_ns : 0;

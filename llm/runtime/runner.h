@@ -66,6 +66,10 @@ clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
  * again, and where that gives another plan takes it, which is not compiled yet.
  * A failure is logged. */
 void llm_runner_plan_again(llm_runner *runner, const llm_runner_params *params);
+/* clv_plan_weigh() of its graph. */
+clv_status llm_runner_weigh(const llm_runner *runner,
+                            const llm_runner_params *params,
+                            const clv_device *dev, uint64_t bytes, double *ns);
 /* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* Makes a planned runner ready to run. */

@@ -77,13 +77,11 @@ static uint32_t count_devices(const llm_runners *r)
 static void look_at_devices(llm_runners *r)
 {
     const uint64_t size = clv_model_describe(r->model)->size;
-    r->n_devices = 0;
     r->fixed = r->params.scarce = false;
     for (uint32_t i = 0; i < count_devices(r); i++) {
         clv_device *dev = device_at(r, i);
         if (!dev || clv_device_lost(dev))
             continue;
-        r->n_devices++;
         r->fixed |=
             (clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES) != 0;
         r->params.scarce |= size > clv_device_room(dev);

@@ -1,10 +1,10 @@
 /*
  * The compiled runners of a session, the most recently used ones.
  *
- * Devices that take any shape share one graph for up to n_batch tokens (plus
- * one where all logits are asked for, and one for single tokens). Where a
- * device has static shapes, a runner has one length. choice.h says which runner
- * a batch uses.
+ * Devices that take any shape share graphs for up to n_batch tokens, for up to
+ * a quarter of them, and so on (plus those where all logits are asked for, and
+ * one for single tokens). Where a device has static shapes, a runner has one
+ * length. choice.h says which runner a batch uses.
  *
  * At most LLM_MAX_RUNNERS are cached; fewer where a device has no more memory
  * or no more space for programs.
@@ -34,7 +34,6 @@ typedef struct llm_runners {
     llm_runner_params params; /* devices: owned, those that are not lost, or
                                  NULL: all of the context; plans: the session's
                                */
-    uint32_t n_devices;       /* that are not lost */
     bool fixed;               /* one of them has static shapes */
     int64_t *lengths;         /* of static devices; NULL: not yet asked for */
     uint32_t n_lengths;

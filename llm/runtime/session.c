@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "../base/str.h"
+#include "choice.h"
 #include "profile.h"
 #include "../models/rope.h"
 #include "runners.h"
@@ -399,6 +400,19 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
     CLV_TRY(run_batch(session, NULL, n, CLV_LOGITS_LAST, &runner));
     *plan = runner->plan;
     return CLV_OK;
+}
+
+clv_status clv_session_weigh(clv_session *session, uint32_t n,
+                             const clv_device *dev, uint64_t bytes, double *ns)
+{
+    if (!session || !n || n > session->n_batch || !dev || !ns)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_weigh: no session, device or result, or "
+                         "%u tokens where 1 to the batch are",
+                         n);
+    const llm_request request = {.n = n, .n_free = session->n_ctx};
+    CLV_TRY(leave_lost_out(session));
+    return llm_choice_weigh(&session->runners, &request, dev, bytes, ns);
 }
 
 clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,

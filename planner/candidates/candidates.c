@@ -76,7 +76,7 @@ static bool may_stream(const planner_maker *m, uint32_t device)
     return m->strategy == PLANNER_STRATEGY_TENSOR &&
            core_device_has_local(d->dev, &type) &&
            m->n_devices < PLANNER_SOLVE_DEVICES &&
-           core_graph_weight_bytes(m->graph) > d->room;
+           planner_is_scarce(m->graph, d);
 }
 
 /* Of a matrix that is worth it: not the rows of a table, nor vectors. */
@@ -301,9 +301,13 @@ static void note_sizes(const planner_maker *m, uint32_t index,
     }
     for (uint32_t k = 0; k < reads->n_deps; k++) {
         result = planner_node_result(m->graph, reads->deps[k]);
-        if (reads->operand[k] != PLANNER_NO_DEP)
-            node->read_bytes[k] =
-                bytes_each(m, n->inputs[reads->operand[k]], &result);
+        if (reads->operand[k] == PLANNER_NO_DEP)
+            continue;
+        const clv_value read = n->inputs[reads->operand[k]];
+        const clv_tensor_desc *desc = &m->graph->tensors[read];
+        node->read_bytes[k] = bytes_each(m, read, &result);
+        node->read_rows[k] =
+            desc->rank > 1 ? (double)desc->dims[0] / (double)result.end[0] : 1;
     }
 }
 

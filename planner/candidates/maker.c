@@ -353,7 +353,7 @@ clv_status planner_each_device_set(planner_maker *m, bool alone,
 /* ------------------------------------------------------------------------ */
 /* Where devices, formats and alignment allow cuts                           */
 
-static int64_t common_divisor(int64_t a, int64_t b)
+int64_t planner_common_divisor(int64_t a, int64_t b)
 {
     while (b) {
         int64_t rest = a % b;
@@ -368,7 +368,7 @@ static int64_t common_multiple(int64_t a, int64_t b)
 {
     int64_t product;
     if (!a || !b ||
-        __builtin_mul_overflow(a / common_divisor(a, b), b, &product))
+        __builtin_mul_overflow(a / planner_common_divisor(a, b), b, &product))
         return 0;
     return product;
 }
@@ -416,7 +416,7 @@ static int64_t operand_step(const planner_maker *m, clv_value value,
         if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group)
             step = common_multiple(step, desc->quant_group *
                                              aligned(sizeof(float), m->align));
-        step /= common_divisor(step, unit);
+        step /= planner_common_divisor(step, unit);
     }
     if (desc->rank > 1 && rule.first == axis) {
         const double rows = desc->rank > 2 ? (double)desc->dims[1] : 1;

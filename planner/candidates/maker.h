@@ -121,6 +121,7 @@ clv_status planner_candidate_add(planner_maker *m, uint32_t class,
  * streamed. */
 void planner_stream_weights(clv_graph *graph);
 
+int64_t planner_common_divisor(int64_t a, int64_t b);
 /* Elements in whose multiples the set may cut the axis. */
 int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
                         const planner_device_set *set);

@@ -40,16 +40,6 @@ static int64_t sequence_of(const planner_maker *m, uint32_t class)
                            CORE_AXIS_SEQUENCE);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static bool takes_part(const planner_maker *m, const planner_member *member,
                        const planner_device_set *set)
 {
@@ -104,15 +94,16 @@ static bool set_steps(const planner_maker *m, group *g)
     g->unit = 0;
     g->step = 1;
     for (uint32_t i = 0; i < g->n; i++)
-        g->unit = common_divisor(g->unit, extent_of(m, g->members[i]));
+        g->unit = planner_common_divisor(g->unit, extent_of(m, g->members[i]));
     for (uint32_t i = 0; i < g->n; i++) {
         const planner_member *member = g->members[i];
         int64_t step = planner_step_of(m, member->class, member->axis, g->set);
         int64_t scale = extent_of(m, member) / g->unit;
         if (!step)
             return false;
-        step /= common_divisor(step, scale);
-        if (__builtin_mul_overflow(g->step / common_divisor(g->step, step),
+        step /= planner_common_divisor(step, scale);
+        if (__builtin_mul_overflow(g->step /
+                                       planner_common_divisor(g->step, step),
                                    step, &g->step))
             return false;
     }

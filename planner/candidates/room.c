@@ -14,21 +14,52 @@
  * use. */
 #define MORE_PART 8
 
+/* Of at most so many bytes; 0: most of the weights' bytes are in larger ones.
+ */
 static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
 {
-    uint64_t largest = 0, bytes;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
-            !core_desc_size(&graph->tensors[v], NULL, &bytes) &&
-            bytes <= most && bytes > largest)
-            largest = bytes;
-    return largest;
+    uint64_t largest = 0, sum = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++) {
+        if (graph->tensors[v].usage != CLV_USAGE_WEIGHT ||
+            core_desc_size(&graph->tensors[v], NULL, &bytes) || bytes > most)
+            continue;
+        sum += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return sum >= core_graph_weight_bytes(graph) / 2 ? largest : 0;
 }
 
-uint64_t planner_workspace(const clv_graph *graph, uint64_t room)
+/* Bytes that the device holds of it. */
+static uint64_t held_bytes(clv_tensor *weight, const clv_device *dev)
 {
-    const uint64_t part = room / WORKSPACE_PART;
-    if (core_graph_weight_bytes(graph) <= room)
+    uint64_t sum = 0;
+    core_runs range;
+    for (uint32_t i = 0; core_tensor_copy_at(weight, dev, i, &range); i++)
+        sum += range.bytes * range.n;
+    return sum;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
+{
+    uint64_t missing = 0, bytes;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
+            graph->values[v].weight &&
+            !core_desc_size(&graph->tensors[v], NULL, &bytes))
+            missing +=
+                less(bytes, held_bytes(graph->values[v].weight, of->dev));
+    return missing > of->room;
+}
+
+uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
+{
+    const uint64_t part = of->room / WORKSPACE_PART;
+    if (!planner_is_scarce(graph, of))
         return part;
     const uint64_t passing = PASSING * largest_weight(graph, part);
     return part + (passing > part ? passing : part);
@@ -48,17 +79,10 @@ static uint64_t state_bytes(const clv_graph *graph)
 /* Whether the device holds weights already, for another plan. */
 static bool holds_weights(const clv_graph *graph, const clv_device *dev)
 {
-    core_runs range;
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight &&
-            core_tensor_copy_at(graph->values[v].weight, dev, 0, &range))
+        if (graph->values[v].weight && held_bytes(graph->values[v].weight, dev))
             return true;
     return false;
-}
-
-static uint64_t less(uint64_t a, uint64_t b)
-{
-    return a > b ? a - b : 0;
 }
 
 static uint64_t beside_states(const clv_graph *graph,
@@ -71,8 +95,7 @@ static uint64_t beside_states(const clv_graph *graph,
 /* Not all weights find room, and another plan was first. */
 static bool is_later(const clv_graph *graph, const core_plan_device *of)
 {
-    return core_graph_weight_bytes(graph) > of->room &&
-           holds_weights(graph, of->dev);
+    return planner_is_scarce(graph, of) && holds_weights(graph, of->dev);
 }
 
 uint64_t planner_room_to_hold(const clv_graph *graph,
@@ -81,18 +104,21 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
     if (of->room == UINT64_MAX)
         return of->room;
     const uint64_t room = beside_states(graph, of);
-    return is_later(graph, of) ? room / MORE_PART
-                               : less(room, planner_workspace(graph, of->room));
+    if (!is_later(graph, of))
+        return less(room, planner_workspace(graph, of));
+    return of->more ? of->more : room / MORE_PART;
 }
 
 /* What the first plan works on stays when others are made, so it leaves them
- * space. */
+ * space, but where all weights are large: then it holds less. */
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of)
 {
-    const uint64_t left =
-        less(beside_states(graph, of), planner_room_to_hold(graph, of));
+    const uint64_t room = beside_states(graph, of);
+    const uint64_t left = less(room, planner_room_to_hold(graph, of));
     const uint64_t largest = largest_weight(graph, of->room / WORKSPACE_PART);
     const uint64_t most = left / PASSING_PART;
-    return is_later(graph, of) || !largest || most < largest ? most : largest;
+    if (is_later(graph, of) || (largest && most < largest))
+        return most;
+    return largest ? largest : room / PASSING_PART;
 }

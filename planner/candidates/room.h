@@ -7,8 +7,10 @@
 
 #include "../../core/plan/plan.h"
 
-/* Of so much memory, what weights that are held leave to the rest. */
-uint64_t planner_workspace(const clv_graph *graph, uint64_t room);
+/* Whether it has no room for all weights of the graph that it does not hold. */
+bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of);
+/* Of the device's room, what weights that are held leave to the rest. */
+uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of);
 /* For weights of the graph that the device does not hold yet. Where not all of
  * them find room, those of the first plan stay, and what they leave is for what
  * other plans work on. */

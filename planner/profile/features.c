@@ -36,16 +36,10 @@ static uint32_t of_attention(const planner_workload *workload, double *x)
 
 static uint32_t of_experts(const planner_workload *workload, double *x)
 {
-    double n = (double)workload->n, in = (double)workload->in,
-           out = (double)workload->out;
-    x[0] = n * planner_workload_products(workload) * in * out;
-    x[1] = planner_workload_experts(workload) * in * out;
-    x[2] = n * in;
-    x[3] = n * out;
-    x[4] = n;
-    x[5] = out;
-    x[6] = in;
-    return 7;
+    const uint32_t n = of_matmul(workload, x);
+    x[0] *= planner_workload_products(workload);
+    x[1] *= planner_workload_experts(workload);
+    return n;
 }
 
 uint32_t planner_workload_features(const planner_workload *workload, double *x)

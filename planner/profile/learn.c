@@ -12,15 +12,35 @@ static bool has_kind(const planner_sample *samples, uint32_t n,
     return false;
 }
 
-clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
-                                 const planner_sample *samples, uint32_t n)
+/* The device, which nobody else reads or measures until end(), also after an
+ * error. */
+static clv_status begin(planner_profile *profile, clv_device *dev,
+                        planner_profile_device **device)
 {
     const planner_profile_params params = {.cached = true};
     planner_coverage s = {.profile = profile, .params = &params};
-    planner_profile_device *device = NULL;
     pthread_mutex_lock(&profile->measuring);
-    clv_status status = planner_coverage_device(&s, dev, &device);
+    clv_status status = planner_coverage_device(&s, dev, device);
     pthread_rwlock_wrlock(&profile->lock);
+    return status;
+}
+
+/* changed: NULL if nothing is to be saved. */
+static clv_status end(planner_profile *profile, clv_status status,
+                      planner_profile_device *changed)
+{
+    pthread_rwlock_unlock(&profile->lock);
+    if (!status && changed)
+        planner_profile_save(profile, changed);
+    pthread_mutex_unlock(&profile->measuring);
+    return status;
+}
+
+clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
+                                 const planner_sample *samples, uint32_t n)
+{
+    planner_profile_device *device = NULL;
+    clv_status status = begin(profile, dev, &device);
     for (uint32_t i = 0; i < n && !status; i++) {
         planner_sample sample = samples[i];
         const planner_sample *known =
@@ -32,30 +52,18 @@ clv_status planner_profile_learn(planner_profile *profile, clv_device *dev,
     for (uint32_t i = 0; !status && i < device->n_kinds; i++)
         if (has_kind(samples, n, &device->kinds[i].kind))
             status = planner_profile_fit_kind(device, &device->kinds[i]);
-    pthread_rwlock_unlock(&profile->lock);
-    if (!status)
-        planner_profile_save(profile, device);
-    pthread_mutex_unlock(&profile->measuring);
-    return status;
+    return end(profile, status, device);
 }
 
 clv_status planner_profile_learn_overheads(planner_profile *profile,
                                            clv_device *dev,
                                            const planner_overheads *overheads)
 {
-    const planner_profile_params params = {.cached = true};
-    planner_coverage s = {.profile = profile, .params = &params};
     planner_profile_device *device = NULL;
-    pthread_mutex_lock(&profile->measuring);
-    clv_status status = planner_coverage_device(&s, dev, &device);
-    pthread_rwlock_wrlock(&profile->lock);
+    clv_status status = begin(profile, dev, &device);
     if (!status)
         status = planner_profile_set_overheads(device, overheads);
-    pthread_rwlock_unlock(&profile->lock);
-    if (!status)
-        planner_profile_save(profile, device);
-    pthread_mutex_unlock(&profile->measuring);
-    return status;
+    return end(profile, status, device);
 }
 
 clv_status planner_profile_learn_programs(planner_profile *profile,
@@ -63,21 +71,13 @@ clv_status planner_profile_learn_programs(planner_profile *profile,
                                           const planner_program_time *times,
                                           uint32_t n)
 {
-    const planner_profile_params params = {.cached = true};
-    planner_coverage s = {.profile = profile, .params = &params};
     planner_profile_device *device = NULL;
     bool changed = false;
-    pthread_mutex_lock(&profile->measuring);
-    clv_status status = planner_coverage_device(&s, dev, &device);
-    pthread_rwlock_wrlock(&profile->lock);
+    clv_status status = begin(profile, dev, &device);
     if (!status)
         status = planner_programs_note(&device->programs, times, n,
                                        planner_programs_load(dev), &changed);
-    pthread_rwlock_unlock(&profile->lock);
-    if (!status && changed)
-        planner_profile_save(profile, device);
-    pthread_mutex_unlock(&profile->measuring);
-    return status;
+    return end(profile, status, changed ? device : NULL);
 }
 
 planner_history *planner_profile_history(planner_profile *profile)

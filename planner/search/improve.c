@@ -318,3 +318,23 @@ clv_status planner_improve(const planner_schedule *s,
     free(m.states);
     return status;
 }
+
+clv_status planner_improve_all(const planner_schedule *s,
+                               const uint32_t *options, double *ns)
+{
+    const planner_improve_params params = {.n = 0};
+    const planner_tables *t = s->tables;
+    const uint32_t n = t->problem->n_nodes;
+    uint32_t *own = calloc(n, sizeof *own);
+    improver m = {.s = s, .params = &params, .options = own};
+    if (!own)
+        return core_no_memory("to search for a plan");
+    memcpy(own, options, n * sizeof *own);
+    clv_status status = make(&m);
+    for (uint32_t i = 0; i < n && !status; i++)
+        for (uint32_t o = 0; o < t->classes[t->nodes[i].class].n_options; o++)
+            *ns++ = o == own[i] ? m.value.ns : try_option(&m, i, o);
+    free(m.states);
+    free(own);
+    return status;
+}

@@ -26,3 +26,8 @@ clv_status planner_improve(const planner_schedule *s,
                            const planner_improve_params *params,
                            uint32_t *options, planner_alternative *alternatives,
                            planner_value *value);
+
+/* The makespan with each option of each node while all else stays, node by
+ * node, into ns. */
+clv_status planner_improve_all(const planner_schedule *s,
+                               const uint32_t *options, double *ns);

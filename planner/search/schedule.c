@@ -272,16 +272,21 @@ static planner_box intersection(const planner_box *a, const planner_box *b)
     return out;
 }
 
-/* Part of a node's result, whose rows are `columns` long; a copy of some
- * columns is one of each row. */
+/* How a node's result is copied. */
+typedef struct layout {
+    int64_t columns;    /* of it all */
+    double bytes, rows; /* copied for an element, and for a row */
+} layout;
+
+/* Part of a node's result; a copy of some columns is one of each row. */
 static double copy_ns(const planner_solve_device *dev, const planner_box *box,
-                      int64_t columns, double bytes)
+                      const layout *of)
 {
     int64_t rows = box->end[0] - box->begin[0];
     int64_t length = box->end[1] - box->begin[1];
-    double runs = length < columns ? (double)rows : 1;
+    double runs = length < of->columns ? (double)rows * of->rows : 1;
     return dev->copy_ns * runs +
-           dev->copy_byte_ns * bytes * (double)rows * (double)length;
+           dev->copy_byte_ns * of->bytes * (double)rows * (double)length;
 }
 
 /* The step that made the slot's result goes on with a copy of it. */
@@ -300,21 +305,20 @@ static void copy_out(const planner_schedule *s, planner_state *state,
  * there. */
 static double bring(const planner_schedule *s, planner_state *state,
                     planner_slot *slot, uint32_t device, const planner_box *box,
-                    int64_t columns, double bytes)
+                    const layout *of)
 {
     const planner_solve_device *devices = s->tables->problem->devices;
     uint32_t memory = devices[device].memory_index;
     if (slot->memories >> memory & 1)
         return 0;
     if (!(slot->memories & HOST)) {
-        copy_out(s, state, slot,
-                 copy_ns(&devices[slot->device], box, columns, bytes));
+        copy_out(s, state, slot, copy_ns(&devices[slot->device], box, of));
         slot->memories |= HOST;
     }
     if (!memory)
         return 0;
     slot->memories |= 1u << memory;
-    return copy_ns(&devices[device], box, columns, bytes);
+    return copy_ns(&devices[device], box, of);
 }
 
 /* The partial sums that the part joins. */
@@ -323,13 +327,14 @@ static double bring_partial(const planner_schedule *s, planner_state *state,
                             uint32_t first)
 {
     const planner_solve_node *n = &s->tables->problem->nodes[node];
+    const layout of = {n->columns, n->element_bytes, 1};
     uint32_t device = piece_of(s, node, option, at)->device;
     double ns = 0;
     for (uint32_t i = 0; i < at; i++) {
         const planner_solve_piece *piece = piece_of(s, node, option, i);
         if (piece->partial)
             ns += bring(s, state, planner_state_slot(s, state, first + i),
-                        device, &piece->out, n->columns, n->element_bytes);
+                        device, &piece->out, &of);
     }
     return ns;
 }
@@ -350,6 +355,9 @@ static double bring_in(const planner_schedule *s, planner_state *state,
     for (uint32_t k = 0; k < node->n_deps; k++) {
         planner_live dep = live[node->live[k]];
         planner_overlap o = planner_tables_overlap(node, part, k, dep.option);
+        const layout of = {t->problem->nodes[dep.node].columns,
+                           source->read_bytes[k],
+                           source->read_rows[k] > 0 ? source->read_rows[k] : 1};
         const planner_box *need =
             &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]];
         for (; o.some && source->read_bytes[k] > 0; o.some &= o.some - 1) {
@@ -358,8 +366,7 @@ static double bring_in(const planner_schedule *s, planner_state *state,
                 intersection(need, &piece_of(s, dep.node, dep.option, i)->out);
             ns += bring(s, state,
                         planner_state_slot(s, state, dep.first_slot + i),
-                        part->device, &box, t->problem->nodes[dep.node].columns,
-                        source->read_bytes[k]);
+                        part->device, &box, &of);
         }
     }
     return part->joins ? ns + bring_partial(s, state, index, option, at, first)
@@ -388,7 +395,8 @@ static double hand_over(const planner_schedule *s, uint32_t node,
         &s->tables->problem->devices[piece->device];
     if (!n->wanted || !dev->memory_index || piece->partial)
         return 0;
-    return copy_ns(dev, &piece->out, n->columns, n->element_bytes);
+    const layout of = {n->columns, n->element_bytes, 1};
+    return copy_ns(dev, &piece->out, &of);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -1,8 +1,10 @@
 #include "search.h"
 #include "../../core/base/error.h"
+#include "assign.h"
 #include "blocks.h"
 #include "find.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +18,12 @@
 #define MAX_TRIES 9
 /* A first price: with it the excess costs this part of the makespan. */
 #define FIRST_PRICE 0.1
-/* The next one, until one is high enough. */
+/* Between the first ones, until one is too low and one high enough. */
 #define RAISE 4
 
 /* Of a byte or of a ns on a device. */
 typedef struct price {
-    double low, high, now; /* high 0: none that is enough is known */
+    double low, high, now; /* 0: none that is too little, or enough, is known */
     double scale;          /* of a first one */
 } price;
 
@@ -59,10 +61,12 @@ static void move_price(price *p, bool over)
         p->high = p->now;
     else
         return;
-    if (p->high > 0)
-        p->now = (p->low + p->high) / 2;
+    if (!(p->now > 0))
+        p->now = p->scale;
+    else if (p->low > 0 && p->high > 0)
+        p->now = sqrt(p->low * p->high);
     else
-        p->now = p->low > 0 ? p->low * RAISE : p->scale;
+        p->now = p->high > 0 ? p->high / RAISE : p->low * RAISE;
 }
 
 /* By what the choice takes of each device. */
@@ -233,8 +237,11 @@ static clv_status settle(const planner_schedule *s, uint32_t without,
         return CLV_OK;
     if (!(without & PLANNER_STAGE_PRICES))
         CLV_TRY(constrain(s, without, found));
+    value = value_of(s, found);
+    if (planner_value_legal(value))
+        CLV_TRY(planner_assign(s, found->options, &value));
     planner_block_find(s->tables->problem, 2, &params.block);
-    for (int i = 0; i < 2 && !planner_value_legal(value); i++) {
+    for (int i = 0; i < 2 && (!i || !planner_value_legal(value)); i++) {
         if (i)
             CLV_TRY(repair(s, found->options, &value));
         CLV_TRY(planner_improve(s, &params, found->options, found->alternatives,

@@ -70,6 +70,9 @@ typedef struct planner_solve_node {
     /* Where devices have memory of their own: */
     double read_bytes[PLANNER_SOLVE_DEPS]; /* an element of what it reads of the
                                            dep's result; 0: is not copied */
+    double read_rows[PLANNER_SOLVE_DEPS];  /* that it reads for a row of the
+                                              dep's result, as of a state that
+                                              the dep sets rows of; 0: one */
     double element_bytes;                  /* of the node's own result, */
     int64_t columns;                       /* which is so wide */
     bool wanted;                           /* and which the host asked for */

@@ -72,7 +72,7 @@ static clv_status check_node(const planner_solve_problem *p, uint32_t i)
     for (uint32_t k = 0; k < node->n_deps; k++) {
         if (node->deps[k] >= i)
             return bad(i, "depends on one that is not before it");
-        if (!is_time(node->read_bytes[k]))
+        if (!is_time(node->read_bytes[k]) || !is_time(node->read_rows[k]))
             return bad(i, "reads elements of no size");
     }
     if (!is_time(node->element_bytes))

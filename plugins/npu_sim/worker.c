@@ -140,10 +140,14 @@ static clv_status run_commands(clv_plugin_device *dev, const npu_job *job,
                                char *message)
 {
     clv_status status = CLV_OK;
+    /* Without results nothing is copied: memory that is only written so takes
+     * none of the host's. */
+    if (!dev->inst->config.computes)
+        return CLV_OK;
     for (uint32_t i = 0; i < job->n_commands && !status; i++)
         if (job->commands[i].kind != CLV_COMMAND_RUN)
             clv_buffer_move(&job->commands[i]);
-        else if (dev->inst->config.computes)
+        else
             status = run_program(&job->commands[i]);
     return status ? say(message, status, "no memory to work in") : CLV_OK;
 }

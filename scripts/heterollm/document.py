@@ -6,7 +6,7 @@ import cleave
 import figures
 import lab
 import strategies
-from report import Notes, count, figures as figure_table, number, table
+from report import Notes, compare, count, number, section, table
 
 HEAD = """# HeteroLLM's results, on a simulated phone
 
@@ -203,18 +203,6 @@ left, the frame is lost.
 }
 
 
-def section(title, rows, notes):
-    before = len(notes.texts)
-    text = "## %s\n\n%s\n%s" % (title, INTROS[title],
-                                figure_table(rows, notes))
-    new = notes.texts[before:]
-    if new:
-        text += "\n" + "\n".join(
-            "[%d] %s" % (before + i + 1, cause)
-            for i, cause in enumerate(new)) + "\n"
-    return text
-
-
 def parts():
     return [
         ("Single devices", figures.devices),
@@ -233,7 +221,7 @@ def write(measured):
         print(title, file=sys.stderr)
         mine = measure(measured)
         rows += mine
-        texts.append(section(title, mine, notes))
+        texts.append(section(title, INTROS[title], mine, notes))
     near, number = count(rows)
     head = HEAD.format(near=near, all=number)
     how = STRATEGIES.format(advantage=strategies.ADVANTAGE,
@@ -263,8 +251,4 @@ def quick(make):
             "online-prepare": lab.online(model, 135)[0],
             "decode": lab.decode(model, {"ffn_up": 0.25}).ns,
         }
-    first, second = measure(make()), measure(make())
-    for name, ns in first.items():
-        print("%-18s %12d ns%s" % (name, ns, "" if second[name] == ns else
-                                   ", then %d" % second[name]))
-    return int(first != second)
+    return compare(measure, make)

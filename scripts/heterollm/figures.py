@@ -6,8 +6,9 @@ import os
 import subprocess
 
 import strategies
-from cleave import GPU, NPU, Failure, chip
+from cleave import GPU, NPU, chip
 from report import CALIBRATED, DEPENDENT, PREDICTED, Row
+from runs import Failure
 
 BIG, OLD, MIDDLE, SMALL = ("llama3-8b", "llama2-7b", "llama3.2-3b",
                            "internlm2-1.8b")

@@ -4,7 +4,8 @@ import functools
 import json
 
 import strategies
-from cleave import CHIP, GPU, NPU, Failure, nodes_of, sets
+from cleave import CHIP, GPU, NPU
+from runs import Failure, nodes_of, sets
 
 OURS = (("core.plan", "tensor"),)
 FIRST = (("core.plan", "first"),)  # where the strategies start from

@@ -11,10 +11,12 @@
 
 #include "../../core/plan/plan.h"
 #include "../../planner/profile/store.h"
+#include "../../core/device/caps.h"
 #include "../../core/device/subgraph.h"
 #include "../../planner/forecast/forecast.h"
 #include "../../planner/compare.h"
 #include "../../planner/limits.h"
+#include "../../planner/prepare.h"
 
 #include <math.h>
 
@@ -413,6 +415,18 @@ static const layers_shape tiny = {.n_layers = 1,
                                   .tokens = 8,
                                   .dtype = CLV_DTYPE_F16};
 
+static const layers_shape deep = {.n_layers = 8,
+                                  .hidden = 1024,
+                                  .heads = 8,
+                                  .groups = 2,
+                                  .head_dim = 128,
+                                  .ffn = 4096,
+                                  .vocabulary = 1024,
+                                  .context = 512,
+                                  .tokens = 256,
+                                  .dtype = CLV_DTYPE_I8,
+                                  .quant = CLV_QUANT_PER_CHANNEL};
+
 static struct {
     double slowness[2]; /* of the devices, ns a floating point operation */
     double submit;
@@ -522,13 +536,11 @@ static void test_front(void **state)
 {
     (void)state;
     world w;
-    made_up.slowness[0] = 1;
-    made_up.slowness[1] = 0.01;
+    made_up.slowness[0] = 1e-4; /* weights take longer to copy */
+    made_up.slowness[1] = 1e-6;
     made_up.submit = 2e5;
     open_made_up(&w, "ref.memory1=local,coherent");
     layers_free(&w.l);
-    layers_shape deep = tiny;
-    deep.n_layers = 8;
     layers_build(&w.l, w.ctx, &deep);
     uint64_t weights = 0, size;
     for (uint32_t v = 0; v < w.l.graph->n_tensors; v++)
@@ -583,34 +595,66 @@ static double run_ns(world *w, clv_plan *plan)
     return after.ns - before.ns;
 }
 
-static const layers_shape deep = {.n_layers = 8,
-                                  .hidden = 1024,
-                                  .heads = 8,
-                                  .groups = 2,
-                                  .head_dim = 128,
-                                  .ffn = 4096,
-                                  .vocabulary = 1024,
-                                  .context = 512,
-                                  .tokens = 256,
-                                  .dtype = CLV_DTYPE_I8,
-                                  .quant = CLV_QUANT_PER_CHANNEL};
+/* What the search counts for the preparation of each piece, near a plan. */
+static void price(world *w, const clv_plan *plan, planner_candidates *c)
+{
+    const clv_graph *graph = w->l.graph;
+    const uint32_t n = plan->n_devices;
+    const clv_subgraph view = core_graph_view(graph);
+    clv_op_caps *caps = calloc((size_t)n * graph->n_nodes, sizeof *caps);
+    uint32_t *options = calloc(graph->n_nodes, sizeof *options);
+    planner_profile *profile;
+    assert_ok(planner_profile_of(w->ctx, &profile));
+    const planner_costs costs = planner_costs_of(profile);
+    assert_non_null(caps);
+    assert_non_null(options);
+    for (uint32_t d = 0; d < n; d++)
+        assert_ok(core_device_caps(plan->devices[d].dev, &view,
+                                   caps + (size_t)d * graph->n_nodes));
+    assert_ok(planner_candidates_make(plan, caps, &costs,
+                                      PLANNER_STRATEGY_TENSOR, 0, c));
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        options[i] = c->nodes[i].first_option;
+    planner_prepare_prices(plan, options, profile, c);
+    free(options);
+    free(caps);
+}
 
-/* Copies on a queue are no programs, where these take long to compile. */
+/* Programs that take long to compile have a price in the search; copies of
+ * weights, on a queue or beside work, are no programs. */
 static void test_streamed_prepared(void **state)
 {
     (void)state;
-    world w;
-    open_world(&w, "small-card",
-               "core.plan=tensor core.expected_runs=10 "
-               "npu_sim:card.memory=64 npu_sim:card.copy_queues=1 "
-               "npu_sim:card.compile_base_us=2000",
-               &deep);
-    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
-    clv_plan *plan = plan_for(&w, NULL, 0);
-    assert_true(plan->prepare_ns > 0);
-    assert_true(planner_is_legal_plan(plan));
-    clv_plan_destroy(plan);
-    close_world(&w);
+    for (int queues = 0; queues < 2; queues++) {
+        char settings[256];
+        world w;
+        planner_candidates c;
+        uint32_t n_copies = 0, n_priced = 0;
+        snprintf(settings, sizeof settings,
+                 "core.plan=tensor core.expected_runs=10 "
+                 "npu_sim:card.memory=64 npu_sim:card.copy_queues=%d "
+                 "npu_sim:card.compile_base_us=2000",
+                 queues);
+        open_world(&w, "small-card", settings, &deep);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        assert_true(plan->prepare_ns > 0);
+        assert_true(planner_is_legal_plan(plan));
+        assert_true(count_streamed(plan) > 0);
+        price(&w, plan, &c);
+        for (uint32_t i = 0; i < c.problem.n_pieces; i++) {
+            const bool copies = c.cuts[i].node == CORE_NO_PIECE;
+            n_copies +=
+                copies && (c.pieces[i].device >= plan->n_devices) == queues;
+            n_priced += c.pieces[i].extra_ns > 0;
+            assert_true(!copies || c.pieces[i].extra_ns == 0);
+        }
+        assert_true(n_copies > 0);
+        assert_true(n_priced > 0);
+        planner_candidates_finish(&c);
+        clv_plan_destroy(plan);
+        close_world(&w);
+    }
 }
 
 /* A card that holds half of the weights computes with the others too: they come

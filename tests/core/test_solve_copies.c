@@ -115,6 +115,15 @@ static void test_parts(void **state)
     problem_piece(q, 1, 2000, rows(4, 8))->needs[0] = rows(4, 8);
     give_sizes(q);
     finish_case(q, 1000 + 7 + 4 * 16 + 2000);
+    /* Of a state it reads 100 rows for each that was set. */
+    q = three();
+    problem_whole(q, 0, 1000, NONE);
+    problem_dep(problem_node(q), 0);
+    problem_option(q);
+    problem_piece(q, 1, 2000, columns(4, 8))->needs[0] = columns(4, 8);
+    give_sizes(q);
+    q->nodes[1].read_bytes[0] = q->nodes[1].read_rows[0] = 100;
+    finish_case(q, 1000 + 100 * (16 * 7 + 4 * 16) + 2000);
 }
 
 /* A partial sum comes to where sums are joined. */

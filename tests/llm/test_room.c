@@ -105,6 +105,23 @@ static void plan_front(session *s, llm_runner *r)
     free(pieces);
 }
 
+/* What is told of all plans so far is what they take, but for what copies pass
+ * through. */
+static void assert_told(const session *s, uint64_t all)
+{
+    const clv_plan *plans[MAX_RUNNERS];
+    for (uint32_t i = 0; i < s->n; i++)
+        plans[i] = s->runners[i]->plan;
+    const clv_memory_use use = clv_plans_memory(plans, s->n, s->dev);
+    const uint64_t taken = all - clv_device_room(s->dev);
+    const uint64_t told = use.weights + use.states + use.values;
+    print_message("  told: %.2f MiB of %.2f, taken: %.2f\n",
+                  (double)told / 0x1p20, (double)use.budget / 0x1p20,
+                  (double)taken / 0x1p20);
+    assert_true(use.budget >= all);
+    assert_true(told <= taken + s->reserve && taken <= told + s->reserve);
+}
+
 /* A plan more, compiled and run. */
 static void add(session *s, uint32_t n_tokens, uint64_t all)
 {
@@ -133,6 +150,7 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
                   (double)taken / 0x1p20);
     /* All plans together: what one has another need not have again. */
     assert_true(all - clv_device_room(s->dev) <= s->counted + s->reserve);
+    assert_told(s, all);
 }
 
 static void test_limit(uint32_t mib, const uint32_t *tokens)

@@ -235,19 +235,30 @@ static void test_room_for_programs(void **state)
     close_shop(&s);
 }
 
-/* If no device has static shapes, one graph serves all lengths. */
+/* If no device has static shapes, one graph serves all lengths up to a batch,
+ * and another one those that are much shorter; also on a single device. */
 static void test_open_length(void **state)
 {
     (void)state;
-    shop s;
-    open_shop(&s, "", 50);
-    predict = by_rows;
-    assert_int_equal(get(&s, 20, 128, false), 50);
-    assert_int_equal(get(&s, 2, 10, false), 50);
-    assert_int_equal(get(&s, 50, 128, true), 50);
-    assert_int_equal(get(&s, 1, 128, false), 1);
-    assert_int_equal(s.runners.n, 2);
-    close_shop(&s);
+    static const char *const settings[] = {"", "ref.devices=1"};
+    for (int i = 0; i < 2; i++) {
+        shop s;
+        open_shop(&s, settings[i], 50);
+        predict = by_rows;
+        assert_int_equal(get(&s, 20, 128, false), 50);
+        assert_int_equal(get(&s, 2, 10, false), 50);
+        assert_int_equal(get(&s, 50, 128, true), 50);
+        assert_int_equal(get(&s, 1, 128, false), 1);
+        assert_int_equal(s.runners.n, 2);
+        close_shop(&s);
+        open_shop(&s, settings[i], 100);
+        assert_int_equal(get(&s, 25, 128, false), 25);
+        assert_int_equal(get(&s, 26, 128, false), 100);
+        assert_int_equal(get(&s, 2, 128, false), 25);
+        assert_int_equal(get(&s, 1, 128, false), 1);
+        assert_int_equal(s.runners.n, 3);
+        close_shop(&s);
+    }
 }
 
 int main(void)

@@ -192,6 +192,7 @@ static void test_names(void **state)
         uint32_t n_layers, n_ff, n_kv_heads;
         bool tied, biases;
     } models[] = {{"llama2-7b", "llama", 32, 11008, 32, false, false},
+                  {"llama2-13b", "llama", 40, 13824, 40, false, false},
                   {"llama2-70b", "llama", 80, 28672, 8, false, false},
                   {"llama3-8b", "llama", 32, 14336, 8, false, false},
                   {"llama3.2-3b", "llama", 28, 8192, 8, true, false},

@@ -9,9 +9,11 @@ import sys
 import cli
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(cli.SOURCE, "scripts", "heterollm"))
+for folder in ("results", "heterollm"):
+    sys.path.insert(0, os.path.join(cli.SOURCE, "scripts", folder))
 
 import cleave  # noqa: E402
+import runs  # noqa: E402
 import lab as measuring  # noqa: E402
 import strategies  # noqa: E402
 
@@ -23,7 +25,7 @@ SPARE = (("npu_sim:adreno.max_share", 1 - GAME),)
 
 @functools.lru_cache(maxsize=None)
 def lab():
-    return measuring.Lab(cleave.Tools(cli.BUILD))
+    return measuring.Lab(runs.Tools(cli.BUILD))
 
 
 @functools.lru_cache(maxsize=None)

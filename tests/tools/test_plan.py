@@ -215,5 +215,75 @@ class Plan(cli.Case):
         self.bad("plan", "--save", path, says=[path])
 
 
+CARD = ("--conf", os.path.join(cli.SOURCE, "conf", "soc", "small-card.ini"),
+        "--set", "core.plugins=npu_sim", "--set", "npu_sim.compute=off",
+        "--set", "npu_sim:card.copy_queues=1", "--set", "core.plan=auto")
+MODEL = ("-m", "synth:llama-1b:q8_0:zero")
+SMALL = (*CARD, "--set", "npu_sim:card.memory=512")
+
+
+class Memory(cli.Case):
+    """How much lies where."""
+
+    def plan(self, *args):
+        plan = self.good("plan", *MODEL, "-c", 512, *args, "-o", "json").json
+        rows = {row["memory"]: row for row in plan["memory_use"]}
+        self.assertEqual(list(rows), ["npu_sim:card", "host"])
+        return plan, rows["npu_sim:card"], rows["host"]
+
+    def loads(self, plan, how):
+        return sum(load["bytes"] for load in plan["loads"]
+                   if load["how"] == how)
+
+    def test_scarce(self):
+        plan, card, host = self.plan(*SMALL, "--phase", "decode")
+        self.assertEqual(card["budget"], 512 << 20)
+        self.assertEqual(card["weights"], self.loads(plan, "copy"))
+        self.assertEqual(card["decode_streamed"], self.loads(plan, "stream"))
+        self.assertGreater(card["decode_streamed"], 0)
+        self.assertEqual(host["weights"], card["decode_streamed"])
+        # Each weight is somewhere, and nowhere twice but for small ones.
+        size = 1136 << 20
+        lies = (card["weights"] + card["decode_streamed"] +
+                host["decode_in_place"])
+        self.assertLess(abs(lies / size - 1), 0.03)
+        self.assertLessEqual(
+            card["weights"] + card["kv_cache"] + card["values"], 512 << 20)
+        self.assertAlmostEqual(card["decode_ts"],
+                               1e9 / plan["predicted"]["ns"], delta=0.1)
+        self.assertGreater(card["decode_ts_with_1_gib_more"],
+                           1.2 * card["decode_ts"])
+        self.assertNotIn("prompt_ts", card)
+
+    def test_all_fits(self):
+        _, card, _ = self.plan(*CARD, "--phase", "decode")
+        self.assertLess(card["weights"], 1150 << 20)
+        plan, card, _ = self.plan(*CARD, "--seq", 64)
+        self.assertEqual(card["budget"], 4 << 30)
+        self.assertEqual(card["prompt_streamed"], 0)
+        self.assertEqual(card["weights"], self.loads(plan, "copy"))
+        self.assertNotIn("prompt_ts_with_1_gib_more", card)
+        self.assertNotIn("decode_ts", card)
+
+    def test_told(self):
+        shown = self.good("plan", *MODEL, *SMALL, "--phase", "decode").text
+        self.assertRegex(shown, r"\| memory +\| +budget \| +weights")
+        self.assertRegex(shown, r"npu_sim:card +\| 512.00 MiB .*decode "
+                                r"[0-9.]+ tok/s instead of [0-9.]+ \|")
+        shown = self.good("plan", *MODEL, *SMALL, "--phase", "decode", "-o",
+                          "svg").text
+        self.assertRegex(shown, r">npu_sim:card, copies<")
+        self.assertRegex(shown, r">copies, \d+% busy<")
+        bench = ("bench", *MODEL, "-p", 0, "-n", 2, "-r", 1, *SMALL)
+        line = r"memory +npu_sim:card: .* of weights, .*512.00 MiB in all"
+        self.assertNotIn("memory  ", self.good(*bench).err)
+        self.assertRegex(self.good(*bench, "-v").err, line)
+        run = ("run", "-p", "x", "-n", 1)
+        self.assertRegex(self.good(*run, *SMALL).err,
+                         r"memory +npu_sim:card: .*512.00 MiB in all")
+        self.assertNotIn("in all", self.good(*run).err)
+        self.assertNotIn("memory_use", self.good("plan", "-o", "json").text)
+
+
 if __name__ == "__main__":
     cli.main()

@@ -120,19 +120,6 @@ static void add_own_memory(const view_plan_data *v, uint32_t d, FILE *out)
             v->devices[d].staged ? " through memory that the host sees" : "");
 }
 
-static void add_streamed(const view_plan_data *v, uint32_t device, FILE *out)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < v->n_loads; i++)
-        if (v->loads[i].device == device && v->loads[i].streamed)
-            bytes += v->loads[i].bytes;
-    if (!bytes)
-        return;
-    fprintf(out, "Each run copies weights of ");
-    add_bytes(out, bytes);
-    fprintf(out, " to %s, which does not hold them.\n", v->devices[device].id);
-}
-
 /* States that are stored in another layout than the host's. */
 static void add_layouts(const view_plan_data *v, uint32_t device, FILE *out)
 {
@@ -165,10 +152,8 @@ static void add_memory(const view_plan_data *v, FILE *out)
     for (uint32_t d = 0; d < v->n_devices; d++)
         if (v->devices[d].local && v->devices[d].n_steps)
             add_own_memory(v, d, out);
-    for (uint32_t d = 0; d < v->n_devices; d++) {
-        add_streamed(v, d, out);
+    for (uint32_t d = 0; d < v->n_devices; d++)
         add_layouts(v, d, out);
-    }
 }
 
 static void add_loads(const view_plan_data *v, FILE *out)

@@ -51,18 +51,21 @@ static void draw_labels(const view_drawing *d, const view_panel *panel)
     for (uint32_t i = 0; i < d->plan->n_devices; i++) {
         if (d->lane[i] == VIEW_NONE)
             continue;
+        const view_device *device = &d->plan->devices[i];
         double y = view_panel_lane(panel, d->lane[i]);
+        char label[96], busy[48];
         svg_rect(d->out, panel->x, y, panel->width, panel->row,
                  (svg_look){.fill = LANE}, NULL);
+        snprintf(label, sizeof label, "%s%s", device->id,
+                 device->copies && !panel->tips ? ", copies" : "");
         svg_text(d->out, panel->x - 10,
                  y + panel->row / 2 + (panel->tips ? -1 : 4), 12, SVG_END, INK,
-                 d->plan->devices[i].id);
+                 label);
         if (!panel->tips)
             continue;
-        char busy[48];
-        snprintf(
-            busy, sizeof busy, "%ld%% busy",
-            lround(100 * d->plan->devices[i].busy_ns / d->plan->makespan_ns));
+        snprintf(busy, sizeof busy, "%s%ld%% busy",
+                 device->copies ? "copies, " : "",
+                 lround(100 * device->busy_ns / d->plan->makespan_ns));
         svg_text(d->out, panel->x - 10, y + panel->row / 2 + 14, 11, SVG_END,
                  FAINT, busy);
     }

@@ -19,6 +19,7 @@ static const char opencl_c[] =
     "#define LOCAL_ID(i) ((int)get_local_id(i))\n"
     "#define GROUP_ID(i) ((int)get_group_id(i))\n"
     "#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)\n"
+    "#define LOCAL_ADD(to, n) atomic_add((volatile __local int *)&(to), n)\n"
     "#define MEM(t) t##_MEM\n" /* first in calls of the accessors */
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
@@ -44,6 +45,7 @@ static const char glsl[] =
     "#define LOCAL_ID(i) int(gl_LocalInvocationID[i])\n"
     "#define GROUP_ID(i) int(gl_WorkGroupID[i])\n"
     "#define BARRIER barrier()\n"
+    "#define LOCAL_ADD(to, n) atomicAdd(to, n)\n"
     "#define MEM(t)\n"
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"

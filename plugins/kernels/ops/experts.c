@@ -44,6 +44,8 @@ static bool check_experts(gpu_node *node)
                            INT32_MAX);
     if (max_places(node) > INT32_MAX)
         return gpu_no_more(node, "products", max_places(node), INT32_MAX);
+    if (gpu_experts_are_tensor(node))
+        node->caps.error_class = CLV_ERROR_F16;
     return !gpu_is_disabled(target, name_of(node)) ||
            gpu_no(node, "its kernel computed wrongly here");
 }

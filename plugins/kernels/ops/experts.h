@@ -31,4 +31,6 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 /* Many rows: sorted by expert, in tiles (experts_many.c). Whether they
  * are used. */
 bool gpu_experts_are_gemm(const gpu_node *node);
+/* And that by tensor cores. */
+bool gpu_experts_are_tensor(const gpu_node *node);
 clv_status gpu_experts_lower_gemm(gpu_lowering *lowering, const gpu_node *node);

@@ -61,18 +61,12 @@ uint32_t gpu_tensor_error_class(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Shapes of GEMM                                                            */
 
-/* bm output channels of bn rows by wm x wn warps, stages blocks under way; in
- * GLSL two in local memory, the others in registers. */
-typedef struct shape {
-    int64_t bm, bn, wm, wn, stages, split;
-} shape;
-
 /* Groups that share a compute unit, so that one loads while another computes.
  */
 #define GROUPS_A_UNIT 2
 
 /* Bytes of local memory of a step, with one half of what GLSL's kernel has. */
-static int64_t step_bytes(const gpu_node *node, const shape *s)
+static int64_t step_bytes(const gpu_node *node, const gpu_tensor_shape *s)
 {
     const int64_t tiles = s->bm / 16 * gpu_tile_bytes(&node->in[1].d);
     const bool bytes = gpu_is_int8(node);
@@ -83,7 +77,7 @@ static int64_t step_bytes(const gpu_node *node, const shape *s)
                  : tiles + s->bn * 64;
 }
 
-static bool fits(const gpu_node *node, const shape *s)
+bool gpu_tensor_fits(const gpu_node *node, const gpu_tensor_shape *s)
 {
     const bool glsl = gpu_is_glsl(node->target);
     const int64_t items = s->wm * s->wn * 32;
@@ -99,12 +93,11 @@ static bool fits(const gpu_node *node, const shape *s)
 }
 
 /* Without tuning. */
-static shape preferred_shape(const gpu_node *node)
+static gpu_tensor_shape preferred_shape(const gpu_node *node, int64_t rows)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t rows = gpu_max_rows(&node->in[0]);
     const int64_t slots = GROUPS_A_UNIT * (int64_t)node->target->units;
-    shape s = {128, 128, 2, 2, 3, 1};
+    gpu_tensor_shape s = {128, 128, 2, 2, 3, 1};
     if (gpu_is_glsl(node->target)) {
         if (node->target->local_bytes < 40 * 1024)
             s.bn = 64;
@@ -114,7 +107,7 @@ static shape preferred_shape(const gpu_node *node)
         s.stages = 2;
     if (rows <= 64)
         s.bn = 64;
-    while (s.stages > 2 && !fits(node, &s))
+    while (s.stages > 2 && !gpu_tensor_fits(node, &s))
         s.stages--;
     int64_t tiles =
         ((w->dims[0] + s.bm - 1) / s.bm) * ((rows + s.bn - 1) / s.bn);
@@ -124,45 +117,60 @@ static shape preferred_shape(const gpu_node *node)
     return s;
 }
 
+gpu_tensor_shape gpu_tensor_shape_for(const gpu_node *node, int64_t rows)
+{
+    gpu_tensor_shape s = preferred_shape(node, rows);
+    s.split = 1;
+    if (rows <= 32) {
+        s.bn = 32;
+        s.wm = 4;
+        s.wn = 1;
+    }
+    return s;
+}
+
 /* A variant's id has four bits for each number. */
-static uint32_t id_of(const shape *s)
+static uint32_t id_of(const gpu_tensor_shape *s)
 {
     return (uint32_t)(s->bm / 64 << 20 | s->bn / 32 << 16 | s->wm << 12 |
                       s->wn << 8 | s->stages << 4 | s->split);
 }
 
-static shape shape_of(uint32_t id)
+static gpu_tensor_shape shape_of(uint32_t id)
 {
-    return (shape){(id >> 20) * 64, (id >> 16 & 15) * 32, id >> 12 & 15,
-                   id >> 8 & 15,    id >> 4 & 15,         id & 15};
+    return (gpu_tensor_shape){(id >> 20) * 64, (id >> 16 & 15) * 32,
+                              id >> 12 & 15,   id >> 8 & 15,
+                              id >> 4 & 15,    id & 15};
 }
 
 /* The preferred shape, and others with its depth and parts, or its tiles. */
 static void list_shapes(const gpu_node *node, gpu_variants *out)
 {
-    static const shape tiles[] = {
+    static const gpu_tensor_shape tiles[] = {
         {128, 128, 2, 2, 0, 0}, {128, 128, 4, 2, 0, 0}, {128, 64, 2, 2, 0, 0},
         {64, 128, 2, 2, 0, 0},  {64, 64, 2, 2, 0, 0},   {64, 64, 2, 1, 0, 0},
         {128, 256, 2, 4, 0, 0}, {256, 128, 4, 2, 0, 0}, {128, 32, 4, 1, 0, 0}};
-    const shape best = preferred_shape(node);
+    const gpu_tensor_shape best =
+        preferred_shape(node, gpu_max_rows(&node->in[0]));
     const int64_t rows = gpu_max_rows(&node->in[0]);
     out->preferred = id_of(&best);
     gpu_variant_add(out, out->preferred);
     for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        shape s = tiles[i];
+        gpu_tensor_shape s = tiles[i];
         s.stages = best.stages;
         s.split = best.split;
-        if (id_of(&s) != out->preferred && s.bn < 2 * rows && fits(node, &s))
+        if (id_of(&s) != out->preferred && s.bn < 2 * rows &&
+            gpu_tensor_fits(node, &s))
             gpu_variant_add(out, id_of(&s));
     }
     for (int64_t stages = 2; stages <= 4; stages++) {
-        shape s = best;
+        gpu_tensor_shape s = best;
         s.stages = stages;
-        if (stages != best.stages && fits(node, &s))
+        if (stages != best.stages && gpu_tensor_fits(node, &s))
             gpu_variant_add(out, id_of(&s));
     }
     for (int64_t split = 1; split <= 8; split *= 2) {
-        shape s = best;
+        gpu_tensor_shape s = best;
         s.split = split;
         if (split != best.split && node->in[1].d.dims[1] / 32 >= 4 * split)
             gpu_variant_add(out, id_of(&s));
@@ -195,16 +203,10 @@ static uint32_t choose(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-/* x as halves with a scale a row, or as bytes; products of the same x share
- * them. */
-typedef struct operand_x {
-    uint32_t q, scale; /* private buffers; bytes have their scales in q */
-} operand_x;
-
-static clv_status lower_halves(gpu_lowering *lowering, const gpu_node *node,
-                               operand_x *out)
+clv_status gpu_tensor_halves(gpu_lowering *lowering, const gpu_node *node,
+                             gpu_tensor_x *out)
 {
-    const int64_t channels = node->in[0].d.dims[1];
+    const int64_t channels = node->in[1].d.dims[1];
     const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
     gpu_call call;
     const uint32_t form =
@@ -254,7 +256,8 @@ static void add_output(gpu_call *call, const gpu_node *node, const part *p)
     dst->channels = gpu_constant(p->count);
 }
 
-static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
+static void add_shape(gpu_call *call, const gpu_node *node,
+                      const gpu_tensor_shape *s)
 {
     gpu_tile_defines(call, node);
     gpu_call_define(call, "BM", s->bm);
@@ -267,20 +270,21 @@ static void add_shape(gpu_call *call, const gpu_node *node, const shape *s)
     gpu_call_define(call, "ITEMS", s->wm * s->wn * 32);
 }
 
-static void use_texts(gpu_call *call, const gpu_node *node)
+static void use_texts(gpu_call *call, const gpu_node *node, const char *rows)
 {
     const bool glsl = gpu_is_glsl(node->target), int8 = gpu_is_int8(node);
     gpu_use_tensor(call, node->target, int8);
     gpu_use_tiles(call, node->target);
+    gpu_call_use(call, rows);
     gpu_call_use(call, glsl   ? int8 ? gpu_template_gemm_tensor_int8_glsl
                                      : gpu_template_gemm_tensor_f16_glsl
                        : int8 ? gpu_template_gemm_tensor_int8_opencl
                               : gpu_template_gemm_tensor_f16_opencl);
 }
 
-static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
+static void add_x(gpu_call *call, const gpu_node *node, const gpu_tensor_x *x)
 {
-    const int64_t in = node->in[0].d.dims[1];
+    const int64_t in = node->in[1].d.dims[1];
     if (gpu_is_int8(node)) {
         gpu_int8_add(call, node, x->q);
         return;
@@ -291,27 +295,35 @@ static void add_x(gpu_call *call, const gpu_node *node, const operand_x *x)
                          gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
 }
 
-/* sums: where they go, if s->split > 1. */
-static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, const part *p, const operand_x *x,
-                             uint32_t sums)
+void gpu_tensor_call(gpu_call *call, const gpu_node *node,
+                     const gpu_tensor_shape *s, const char *rows,
+                     const gpu_tensor_x *x, uint32_t tiles, int64_t channels)
 {
-    const int64_t out = p->count;
-    gpu_call call;
-    gpu_call_init(&call, "gemm_tensor",
+    gpu_call_init(call, "gemm_tensor",
                   gpu_is_glsl(node->target) ? gpu_template_gemm_tensor_glsl
                                             : gpu_template_gemm_tensor_opencl,
                   node->index, (uint32_t)(s->wm * s->wn * 32));
-    call.variant = variant_name(node);
-    use_texts(&call, node);
-    add_x(&call, node, x);
-    gpu_add_tiles(&call, node, "w", p->tiles, out);
+    call->variant = variant_name(node);
+    use_texts(call, node, rows);
+    add_x(call, node, x);
+    gpu_add_tiles(call, node, "w", tiles, channels);
+    add_shape(call, node, s);
+}
+
+/* sums: where they go, if s->split > 1. */
+static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
+                             const gpu_tensor_shape *s, const part *p,
+                             const gpu_tensor_x *x, uint32_t sums)
+{
+    const int64_t out = p->count;
+    gpu_call call;
+    gpu_tensor_call(&call, node, s, gpu_template_gemm_tensor_rows, x, p->tiles,
+                    out);
     if (s->split > 1)
         gpu_add_private_rows(&call, "dst", sums, CLV_DTYPE_F32,
                              gpu_rows(&node->in[0]), out, 4 * out, true);
     else
         add_output(&call, node, p);
-    add_shape(&call, node, s);
     call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
     call.groups[1] = gpu_ceil(gpu_rows(&node->in[0]), s->bn);
     call.groups[2] = gpu_constant(s->split);
@@ -319,7 +331,8 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
 }
 
 static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
-                               const shape *s, const part *p, uint32_t sums)
+                               const gpu_tensor_shape *s, const part *p,
+                               uint32_t sums)
 {
     const int64_t out = p->count;
     gpu_call call;
@@ -336,7 +349,8 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
 }
 
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
-                             const shape *s, const operand_x *x, part *p)
+                             const gpu_tensor_shape *s, const gpu_tensor_x *x,
+                             part *p)
 {
     const uint64_t size = (uint64_t)(s->split * gpu_max_rows(&node->in[0])) *
                           (uint64_t)p->count * 4;
@@ -352,15 +366,15 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
 clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
 {
     const int64_t out = node->in[1].d.dims[0], step = gpu_tiles_part(node);
-    operand_x x = {0, 0};
+    gpu_tensor_x x = {0, 0};
     uint32_t tiles;
     if (gpu_is_gemv(node)) {
         CLV_TRY(gpu_lower_tiles(lowering, node, 0, out, &tiles));
         return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
     }
-    const shape s = shape_of(choose(node));
+    const gpu_tensor_shape s = shape_of(choose(node));
     CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
-                              : lower_halves(lowering, node, &x));
+                              : gpu_tensor_halves(lowering, node, &x));
     for (int64_t o = 0; o < out; o += step) {
         part p = {.first = o, .count = out - o < step ? out - o : step};
         CLV_TRY(lower_part(lowering, node, &s, &x, &p));

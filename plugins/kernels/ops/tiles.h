@@ -35,8 +35,8 @@ bool gpu_keeps_tiles(const gpu_node *node);
 /* Output channels of the product that tiles are made of at once: a multiple of
  * 16, or all. */
 int64_t gpu_tiles_part(const gpu_node *node);
-/* Adds the product's weights, in tiles that lie in the buffer, of so many output
- * channels. */
+/* Adds the product's weights, in tiles that lie in the buffer, of so many
+ * output channels. */
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer, int64_t count);
 /* The words for matrices in the target's language. */

@@ -84,3 +84,25 @@ def count(rows):
     """(predictions within the limit, predictions)"""
     mine = [row for row in rows if row.use == PREDICTED]
     return sum(row.is_near for row in mine), len(mine)
+
+
+def section(title, intro, rows, notes):
+    """A table of rows, with the causes that it adds to the notes."""
+    before = len(notes.texts)
+    text = "## %s\n\n%s\n%s" % (title, intro, figures(rows, notes))
+    new = notes.texts[before:]
+    if new:
+        text += "\n" + "\n".join(
+            "[%d] %s" % (before + i + 1, cause)
+            for i, cause in enumerate(new)) + "\n"
+    return text
+
+
+def compare(measure, make):
+    """Prints what measure() has of two labs that know nothing of each other;
+    1 if that differs."""
+    first, second = measure(make()), measure(make())
+    for name, ns in first.items():
+        print("%-18s %12d ns%s" % (name, ns, "" if second[name] == ns else
+                                   ", then %d" % second[name]))
+    return int(first != second)
