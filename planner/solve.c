@@ -26,6 +26,10 @@
  * much longer. */
 #define RIVAL 1.25
 
+/* A plan that takes so much longer than the search said is not trusted to be
+ * the best one. */
+#define SURPRISE 1.1
+
 /* Preparation that takes less of a run does not change what is searched for. */
 #define PREPARATION 0.01
 #define PREPARED 4 /* searches where it does */
@@ -407,10 +411,40 @@ static clv_status search_legal(solver *v, const clv_op_caps *caps,
     }
 }
 
+/* How long each piece of some experts counts beside the makespan. */
+static bool count_experts(solver *v, double ns)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < v->c.problem.n_pieces; i++) {
+        if (!v->c.cuts[i].ranges[CORE_AXIS_EXPERTS].end)
+            continue;
+        v->c.pieces[i].extra_ns = ns;
+        any = true;
+    }
+    return any;
+}
+
+/* The search does not see what many small weights wait for that pass through a
+ * device's memory. Where its plan takes longer than it said, whole products of
+ * experts are considered too. */
+static clv_status consider_all_experts(solver *v)
+{
+    if (!v->best ||
+        core_plan_expected_ns(v->best) <= SURPRISE * v->s.makespan_ns ||
+        !count_experts(v, v->s.makespan_ns))
+        return CLV_OK;
+    clv_status status = consider_search(v, PLANNER_STAGE_FIRST_DONE);
+    if (!status)
+        status = consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    count_experts(v, 0);
+    return status;
+}
+
 static clv_status find_best(solver *v, const clv_op_caps *caps,
                             planner_strategy strategy)
 {
     CLV_TRY(search_legal(v, caps, strategy));
+    CLV_TRY(consider_all_experts(v));
     CLV_TRY(consider_energy(v));
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)

@@ -12,19 +12,15 @@ static const char *const phases[] = {"decode", "prompt"};
 /* ------------------------------------------------------------------------ */
 /* What there is                                                            */
 
-static void fill_row(const tool_memory *m, tool_memory_row *row)
+/* The plan is looked at now, as the session may drop it for the next one. */
+static void note_plan(tool_memory *m, uint32_t i, const clv_plan *plan)
 {
-    const clv_plan *plans[2];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        if (!m->plans[i])
-            continue;
-        const clv_memory_use use = clv_plans_memory(&m->plans[i], 1, row->dev);
-        plans[n++] = m->plans[i];
-        row->plans[i].streamed = use.streamed;
-        row->plans[i].in_place = use.in_place;
+    m->ns[i] = clv_plan_summarise(plan).predicted_ns;
+    for (uint32_t r = 0; r < m->n_rows; r++) {
+        const clv_memory_use use = clv_plans_memory(&plan, 1, m->rows[r].dev);
+        m->rows[r].plans[i].streamed = use.streamed;
+        m->rows[r].plans[i].in_place = use.in_place;
     }
-    row->use = clv_plans_memory(plans, n, row->dev);
 }
 
 /* Asked before anything is prepared: what the plan for single tokens is given
@@ -57,6 +53,7 @@ clv_status tool_memory_look(const tool_env *env, const clv_model *model,
                             uint32_t n_prompt, bool more, tool_memory *out)
 {
     tool_memory *m = out;
+    const clv_plan *plan;
     *m = (tool_memory){.n_tokens = {single, n_prompt}};
     const bool scarce = add_rows(m, env->ctx, clv_model_describe(model)->size);
     if (scarce)
@@ -66,11 +63,11 @@ clv_status tool_memory_look(const tool_env *env, const clv_model *model,
             continue;
         if (scarce && more)
             CLV_TRY(weigh(m, session, i));
-        CLV_TRY(clv_session_prepare(session, m->n_tokens[i], &m->plans[i]));
-        m->ns[i] = clv_plan_summarise(m->plans[i]).predicted_ns;
+        CLV_TRY(clv_session_prepare(session, m->n_tokens[i], &plan));
+        note_plan(m, i, plan);
     }
     for (uint32_t r = 0; r < m->n_rows; r++)
-        fill_row(m, &m->rows[r]);
+        m->rows[r].use = clv_session_memory(session, m->rows[r].dev);
     return CLV_OK;
 }
 
@@ -172,7 +169,7 @@ static tool_record record_of(const tool_memory *m, const tool_memory_row *row)
         char key[48];
         for (size_t f = 0; f < sizeof figures / sizeof *figures; f++) {
             snprintf(key, sizeof key, "%s_%s", phases[i], figures[f].name);
-            if (m->plans[i] && figures[f].known)
+            if (m->n_tokens[i] && figures[f].known)
                 tool_record_number(&record, key, figures[f].value);
         }
     }

@@ -22,8 +22,7 @@ typedef struct tool_memory_row {
 } tool_memory_row;
 
 typedef struct tool_memory {
-    const clv_plan *plans[2]; /* NULL: none was asked for */
-    uint32_t n_tokens[2];
+    uint32_t n_tokens[2];                   /* 0: no such plan was asked for */
     double ns[2];                           /* a run as it is */
     tool_memory_row rows[TOOL_MEMORY_ROWS]; /* none where no device has memory
                                                of its own */

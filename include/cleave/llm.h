@@ -206,6 +206,9 @@ CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
  */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
+/* What the session's plans take of a memory, as clv_plans_memory(). */
+CLV_API clv_memory_use clv_session_memory(const clv_session *session,
+                                          const clv_device *dev);
 /* What a run of n tokens should take, ns, as clv_plan_weigh(). Nothing is
  * prepared. */
 CLV_API clv_status clv_session_weigh(clv_session *session, uint32_t n,

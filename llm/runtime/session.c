@@ -402,6 +402,16 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
     return CLV_OK;
 }
 
+clv_memory_use clv_session_memory(const clv_session *session,
+                                  const clv_device *dev)
+{
+    const clv_plan *plans[LLM_MAX_RUNNERS];
+    const uint32_t n = session ? session->runners.n : 0;
+    for (uint32_t i = 0; i < n; i++)
+        plans[i] = session->runners.items[i]->plan;
+    return clv_plans_memory(plans, n, dev);
+}
+
 clv_status clv_session_weigh(clv_session *session, uint32_t n,
                              const clv_device *dev, uint64_t bytes, double *ns)
 {

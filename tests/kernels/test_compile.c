@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -62,6 +63,24 @@ static void compile_opencl(compiler *c, const gpu_kernel *kernel)
     clReleaseProgram(program);
 }
 
+/* With instructions of sm_80, for a machine that has no such device. */
+static void compile_ptx(compiler *c, const gpu_kernel *kernel)
+{
+    FILE *pipe =
+        popen(CLANG " -x cl -cl-std=CL1.2 -Dasm=__asm__ -Wno-everything"
+                    " --target=nvptx64-nvidia-nvcl -Xclang"
+                    " -finclude-default-header -Xclang -target-cpu"
+                    " -Xclang sm_80 -Xclang -target-feature -Xclang"
+                    " +ptx75 -S -o /dev/null - >&2",
+              "w");
+    assert_non_null(pipe);
+    fputs(kernel->source, pipe);
+    if (pclose(pipe)) {
+        show(kernel, "clang refuses it");
+        c->failed = true;
+    }
+}
+
 /* By the compiler's program: Debian's libshaderc.so lacks what it is made of.
  */
 static void compile_glsl(compiler *c, const gpu_kernel *kernel)
@@ -94,7 +113,9 @@ static void compile(compiler *c, const graph *g)
     for (uint32_t i = 0; i < code->n_kernels; i++) {
         const gpu_kernel *k = &code->kernels[i];
         assert_true(k->n_args + k->n_params <= GPU_MAX_INTS);
-        if (c->target.language == GPU_OPENCL_C)
+        if (c->target.nvidia_ptx)
+            compile_ptx(c, k);
+        else if (c->target.language == GPU_OPENCL_C)
             compile_opencl(c, k);
         else
             compile_glsl(c, k);
@@ -264,18 +285,13 @@ static void test_glsl_halves(void **state)
     compile_all_glsl(true);
 }
 
-/* Products by cooperative matrices: words of no version of GLSL. */
-static void test_glsl_matrices(void **state)
+/* Products of many rows and of one, in formats of every kind, and of experts.
+ */
+static void compile_products(compiler *c)
 {
     static const uint32_t dtypes[] = {
         CLV_DTYPE_F16,  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
         CLV_DTYPE_Q2_K, CLV_DTYPE_Q6_K, CLV_DTYPE_I8,   CLV_DTYPE_I4};
-    compiler c = {.target = base};
-    (void)state;
-    c.target.language = GPU_GLSL;
-    c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
-    c.target.coop_bytes = true;
-    c.target.subgroup = 32;
     for (uint32_t i = 0; i < 16; i++) {
         const uint32_t dtype = dtypes[i / 2];
         const int64_t in = clv_format_of(dtype)->elements == 256 ? 256 : 96;
@@ -291,10 +307,51 @@ static void test_glsl_matrices(void **state)
             g.tensors[w].quant_group = 32;
             g.tensors[w].quant_scales = g.sub.n_tensors;
         }
-        compile(&c, &g);
+        compile(c, &g);
     }
-    assert_false(c.failed);
-    assert_true(c.kernels >= 16 + 8 + 8);
+    for (uint32_t i = 0; i < 6; i++) {
+        const int64_t in = clv_format_of(dtypes[i])->elements == 256 ? 256 : 96;
+        graph g;
+        graph_init(&g);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 40, in);
+        uint32_t w = T(dtypes[i], CLV_USAGE_WEIGHT, 64, in);
+        uint32_t ids = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 40, 2);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 40, 2 * 64);
+        clv_tensor_desc *experts = &g.tensors[w];
+        experts->rank = 3;
+        memcpy(experts->dims, (int64_t[]){4, 64, in}, 3 * sizeof in);
+        memset(experts->strides, 0, sizeof experts->strides);
+        graph_node(&g, CLV_OP_MATMUL_EXPERTS, y, INPUTS(x, w, ids));
+        compile(c, &g);
+    }
+    assert_false(c->failed);
+    assert_true(c->kernels >= 16 + 8 + 8 + 3 * 6);
+}
+
+/* Products by cooperative matrices: words of no version of GLSL. */
+static void test_glsl_matrices(void **state)
+{
+    compiler c = {.target = base};
+    (void)state;
+    c.target.language = GPU_GLSL;
+    c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
+    c.target.coop_bytes = true;
+    c.target.subgroup = 32;
+    compile_products(&c);
+}
+
+/* By NVIDIA's tensor cores. */
+static void test_ptx(void **state)
+{
+    compiler c = {.target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    c.target.nvidia_ptx = true;
+    c.target.subgroup = 32;
+    c.target.local_bytes = 49152;
+    c.target.units = 132;
+    compile_products(&c);
 }
 
 /* Attention by them, by its own words and in plain ones; with parts, too. */
@@ -334,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_glsl),
         cmocka_unit_test(test_glsl_halves),
         cmocka_unit_test(test_glsl_matrices),
+        cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_opencl),
     };

@@ -10,7 +10,15 @@
 
 #include <cmocka.h>
 
-enum { FEW = 3, MANY = 40, EMBD = 40, FF = 24, EXPERTS = 5, USED = 2 };
+enum {
+    FEW = 3,
+    MANY = 40,
+    EMBD = 40,
+    FF = 24,
+    EXPERTS = 5, /* whose weights there are */
+    TOTAL = 7,   /* at most, that the router chooses of */
+    USED = 2
+};
 
 typedef enum tensor {
     X,
@@ -38,7 +46,8 @@ static const gpu_target small = {
 };
 
 typedef struct layer {
-    int64_t n; /* rows */
+    int64_t n;            /* rows */
+    int32_t first, total; /* experts */
     graph g;
     void *data[N_TENSORS];
     size_t size[N_TENSORS];
@@ -77,15 +86,21 @@ static void add_experts(layer *l, tensor t, int64_t out, int64_t in)
 #define NODE(op, out, ...)                                                     \
     graph_node(&l->g, op, out, (const uint32_t[]){__VA_ARGS__, CLV_NO_TENSOR})
 
-static void build(layer *l, int64_t n)
+static void set_experts(const layer *l, clv_node *node)
+{
+    node->attr.experts.first = l->first;
+    node->attr.experts.total = l->total;
+}
+
+static void build(layer *l, int64_t n, int32_t first, int32_t total)
 {
     const uint32_t between = CLV_USAGE_TRANSIENT;
-    *l = (layer){.n = n};
+    *l = (layer){.n = n, .first = first, .total = total};
     graph_init(&l->g);
     add(l, X, F32, CLV_USAGE_INPUT, n, EMBD);
-    add(l, ROUTER, F32, CLV_USAGE_WEIGHT, EXPERTS, EMBD);
-    add(l, LOGITS, F32, between, n, EXPERTS);
-    add(l, SCORES, F32, between, n, EXPERTS);
+    add(l, ROUTER, F32, CLV_USAGE_WEIGHT, total, EMBD);
+    add(l, LOGITS, F32, between, n, total);
+    add(l, SCORES, F32, between, n, total);
     add(l, IDS, CLV_DTYPE_I32, between, n, USED);
     add_experts(l, GATE_W, FF, EMBD);
     add_experts(l, UP_W, FF, EMBD);
@@ -98,11 +113,12 @@ static void build(layer *l, int64_t n)
     NODE(CLV_OP_MATMUL, LOGITS, X, ROUTER);
     NODE(CLV_OP_SOFTMAX, SCORES, LOGITS);
     NODE(CLV_OP_TOP_K, IDS, SCORES);
-    NODE(CLV_OP_MATMUL_EXPERTS, GATE, X, GATE_W, IDS);
-    NODE(CLV_OP_MATMUL_EXPERTS, UP, X, UP_W, IDS);
+    set_experts(l, NODE(CLV_OP_MATMUL_EXPERTS, GATE, X, GATE_W, IDS));
+    set_experts(l, NODE(CLV_OP_MATMUL_EXPERTS, UP, X, UP_W, IDS));
     NODE(CLV_OP_GLU, MID, GATE, UP);
-    NODE(CLV_OP_MATMUL_EXPERTS, SUM, MID, DOWN_W, IDS, SCORES)
-        ->attr.experts.normalised = 1;
+    clv_node *down = NODE(CLV_OP_MATMUL_EXPERTS, SUM, MID, DOWN_W, IDS, SCORES);
+    down->attr.experts.normalised = 1;
+    set_experts(l, down);
     NODE(CLV_OP_ADD, Y, X, SUM);
     graph_symbol(&l->g, n);
 }
@@ -140,24 +156,25 @@ static void add_expert(const layer *l, int64_t e, double factor,
 
 static void compute_row(const layer *l, int64_t row, double *y)
 {
-    double x[EMBD], scores[EXPERTS], sum = 0;
+    double x[EMBD], scores[TOTAL], sum = 0;
     int best[USED] = {-1, -1};
     for (int i = 0; i < EMBD; i++)
         y[i] = x[i] = ((const float *)l->data[X])[row * EMBD + i];
-    for (int e = 0; e < EXPERTS; e++)
+    for (int e = 0; e < l->total; e++)
         scores[e] = exp(dot(l, ROUTER, e, x, EMBD));
     for (int k = 0; k < USED; k++) {
-        for (int e = 0; e < EXPERTS; e++)
+        for (int e = 0; e < l->total; e++)
             if (e != best[0] && (best[k] < 0 || scores[e] > scores[best[k]]))
                 best[k] = e;
         sum += scores[best[k]];
     }
     for (int k = 0; k < USED; k++)
-        add_expert(l, best[k], scores[best[k]] / sum, x, y);
+        if (best[k] >= l->first && best[k] < l->first + EXPERTS)
+            add_expert(l, best[k] - l->first, scores[best[k]] / sum, x, y);
 }
 
-static void run_layer(const gpu_target *wanted, int64_t n,
-                      uint32_t n_dispatches)
+static void run_part(const gpu_target *wanted, int64_t n, int32_t first,
+                     int32_t total, uint32_t n_dispatches)
 {
     gpu_target target = *wanted;
     gpu_code *code;
@@ -166,7 +183,7 @@ static void run_layer(const gpu_target *wanted, int64_t n,
     runner *r = runner_open(&target);
     if (!r)
         skip();
-    build(&l, n);
+    build(&l, n, first, total);
     assert_int_equal(gpu_lower(&test_host, &target, &l.g.sub, &code), CLV_OK);
     assert_int_equal(code->n_dispatches, n_dispatches);
     gpu_code_free(&test_host, code);
@@ -183,6 +200,11 @@ static void run_layer(const gpu_target *wanted, int64_t n,
     assert_true(error <= 1e-10 * norm);
     finish(&l);
     runner_close(r);
+}
+
+static void run_layer(const gpu_target *target, int64_t n, uint32_t dispatches)
+{
+    run_part(target, n, 0, EXPERTS, dispatches);
 }
 
 /* The activation joins the product by up; what is added to an output does not.
@@ -212,12 +234,26 @@ static void test_parts(void **unused)
     run_layer(&target, MANY, 3 + 1 + 2 + 2 + 3 + 1);
 }
 
+/* Experts 2 to 6 of seven, at once and in parts. */
+static void test_some(void **unused)
+{
+    gpu_target target = small;
+    (void)unused;
+    run_part(&small, FEW, 2, TOTAL, 7);
+    run_part(&small, MANY, 2, TOTAL, 3 + 1 + 2 + 2 + 1);
+    target.max_binding = 4096 + 2 * FF * EMBD * 4 + 100;
+    run_part(&target, FEW, 2, TOTAL, 3 + 3 + 3 + 3 + 1);
+    target.max_binding = 4096 + 4 * FF * EMBD * 4;
+    run_part(&target, MANY, 2, TOTAL, 3 + 1 + 2 + 2 + 3 + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
