@@ -94,8 +94,8 @@ class Devices(cli.Case):
             if not found:
                 self.skipTest("no llvmpipe")
             self.assertEqual(found[0]["memory"], mib << 20)
-        self.bad("run", *PROMPT, "--devices", "vulkan", "--set",
-                 "vulkan.devices=llvmpipe", *limit, env=ALL,
+        self.bad("run", *PROMPT, "-p", "The quick " * 150, "--devices",
+                 "vulkan", "--set", "vulkan.devices=llvmpipe", *limit, env=ALL,
                  says=("vulkan.max_memory limits them to 1 MiB", "raise it"))
 
 
