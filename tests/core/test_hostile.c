@@ -269,7 +269,7 @@ static const hostility lies[] = {
     {"message_endless", NEVER, ""},
     {"backwards", WRONG, ""},
     {"wait_ends_at_once", RUN,
-     "device 'hostile:0'|timeline_wait answered that step 1 is done,"},
+     "device 'hostile:0'|timeline_wait answered that step |is done, its time"},
     {"times_out_at_once", NEVER, ""},
     {"wait_other_status", NEVER, ""},
     {"fail_ignored", NEVER, ""},
