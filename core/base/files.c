@@ -251,19 +251,19 @@ static clv_status finish(clv_file_writer *w)
     CLV_TRY(flush(w));
     if (w->target && fsync(w->fd))
         return write_error(w, errno);
+    /* Before its lock ends: others remove files that nobody has locked. */
+    if (w->target && rename(w->temp, w->target))
+        return clv_error(CLV_ERR_IO, "%s: cannot take its name: %s", w->path,
+                         strerror(errno));
+    free(w->temp);
+    w->temp = NULL;
     const int fd = w->fd;
     w->fd = -1;
     if (close(fd) && errno != EINTR)
         return clv_error(CLV_ERR_IO, "%s: closing it failed: %s", w->path,
                          strerror(errno));
-    if (!w->target)
-        return CLV_OK;
-    if (rename(w->temp, w->target))
-        return clv_error(CLV_ERR_IO, "%s: cannot take its name: %s", w->path,
-                         strerror(errno));
-    free(w->temp);
-    w->temp = NULL;
-    sync_dir(w->target);
+    if (w->target)
+        sync_dir(w->target);
     return CLV_OK;
 }
 
