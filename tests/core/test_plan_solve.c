@@ -14,6 +14,7 @@
 #include "../../core/device/caps.h"
 #include "../../core/device/subgraph.h"
 #include "../../planner/forecast/forecast.h"
+#include "../../planner/candidates/room.h"
 #include "../../planner/compare.h"
 #include "../../planner/limits.h"
 #include "../../planner/prepare.h"
@@ -724,6 +725,35 @@ static void test_streamed_parts(void **state)
     }
 }
 
+/* A card whose memory all weights fill is not short of memory for another plan,
+ * which works with the same weights. */
+static void test_all_held(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, "small-card",
+               "core.plan=tensor npu_sim:card.memory=192 "
+               "npu_sim:card.copy_queues=1",
+               &deep);
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *first = plan_for(&w, NULL, 0);
+    clv_exec *exec;
+    assert_ok(clv_exec_create(first, &exec));
+    clv_plan *second = plan_for(&w, NULL, 0);
+    bool filled = false;
+    for (uint32_t d = 0; d < second->n_devices; d++) {
+        const core_plan_device *of = &second->devices[d];
+        filled |= of->room < core_graph_weight_bytes(w.l.graph);
+        assert_false(planner_is_scarce(w.l.graph, of));
+    }
+    assert_true(filled);
+    assert_int_equal(count_streamed(second), 0);
+    clv_plan_destroy(second);
+    clv_exec_destroy(exec);
+    clv_plan_destroy(first);
+    close_world(&w);
+}
+
 static bool cuts_experts(const clv_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_pieces; i++)
@@ -830,6 +860,7 @@ int main(void)
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_streamed_prepared),
         cmocka_unit_test(test_streamed_parts),
+        cmocka_unit_test(test_all_held),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
     };

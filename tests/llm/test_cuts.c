@@ -375,13 +375,15 @@ static void test_sets(void **state)
                         (has_example(1u << i) && op != CLV_OP_MATMUL));
 }
 
-static void try_random(world *w, test_random *r)
+/* On devices but these. */
+static void try_random(world *w, test_random *r, uint32_t without)
 {
     trial t = {.w = w, .kind = CUTS_RANDOM, .random = r};
     uint32_t set;
     do {
         set = test_below(r, 1u << N_DEVICES);
-    } while (count_bits(set) < 2 || count_bits(set) > CUTS_DEVICES);
+    } while (set & without || count_bits(set) < 2 ||
+             count_bits(set) > CUTS_DEVICES);
     choose(&t, set);
     attempt(&t);
 }
@@ -391,20 +393,24 @@ static void test_random_plans(void **state)
     (void)state;
     test_random r = {7};
     for (int i = 0; i < 6; i++)
-        try_random(&nano, &r);
+        try_random(&nano, &r, 0);
 }
 
-/* A model of experts, of which each device has some, and random plans of it.
- * The arrays do not take their products, and the example takes few ops. */
+/* The arrays do not take products of experts, and the example takes few ops. */
+static uint32_t without_experts(void)
+{
+    return gpus ? 1u << 2 : 1u << 3 | 1u << 4;
+}
+
+/* A model of experts, of which each device has some, and random plans of it. */
 static void test_experts(void **state)
 {
     (void)state;
     test_random r = {11};
     world moe;
     open_world(&moe, rig_shared("models/moe"));
-    const uint32_t arrays = gpus ? 1u << 2 : 1u << 3, example = gpus ? 0 : 16;
     for (uint32_t set = 0; set < 1u << N_DEVICES; set++) {
-        if (!is_tried(set) || set & (arrays | example))
+        if (!is_tried(set) || set & without_experts())
             continue;
         trial t = {.w = &moe, .kind = CUTS_EXPERTS};
         choose(&t, set);
@@ -425,7 +431,7 @@ static void test_for_long(void **state)
     const char *seed = getenv("CLEAVE_TEST_SEED");
     if (!seconds)
         skip();
-    world q8;
+    world q8, moe;
     test_random r = {seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL)};
     const time_t end = time(NULL) + atoi(seconds);
     uint32_t n = 0;
@@ -434,11 +440,14 @@ static void test_for_long(void **state)
     snprintf(path, sizeof path, "%s/models/nano-q8_0.gguf",
              getenv("CLEAVE_TEST_SOURCE"));
     open_world(&q8, path);
-    for (; time(NULL) < end; n += 2) {
-        try_random(&nano, &r);
-        try_random(&q8, &r);
+    open_world(&moe, rig_shared("models/moe"));
+    for (; time(NULL) < end; n += 3) {
+        try_random(&nano, &r, 0);
+        try_random(&q8, &r, 0);
+        try_random(&moe, &r, without_experts());
     }
     printf("%u random plans\n", n);
+    close_world(&moe);
     close_world(&q8);
 }
 
