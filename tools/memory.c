@@ -12,7 +12,7 @@ static const char *const phases[] = {"decode", "prompt"};
 /* ------------------------------------------------------------------------ */
 /* What there is                                                            */
 
-/* The plan is looked at now, as the session may drop it for the next one. */
+/* Before the next plan is asked for: the session may then drop this one. */
 static void note_plan(tool_memory *m, uint32_t i, const clv_plan *plan)
 {
     m->ns[i] = clv_plan_summarise(plan).predicted_ns;

@@ -48,7 +48,7 @@ typedef struct kit_spec {
     int64_t heads, groups, dim; /* ROPE, ATTENTION: in place of in */
     int64_t pairs;              /* ROPE: rotated pairs; 0: dim / 2 */
     int32_t first;              /* ATTENTION: position of query 0;
-                                   MATMUL_EXPERTS: expert of the first weights */
+                                   MATMUL_EXPERTS: first expert of w */
     int64_t total;              /* MATMUL_EXPERTS: of all; 0: first + E */
     int32_t window;
     float softcap, scale;

@@ -28,7 +28,7 @@ static inline int64_t gpu_experts_step(const gpu_node *node)
 void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
                           int64_t count);
 
-/* Many rows: sorted by expert, in tiles (experts_many.c). Whether they
+/* Many rows: sorted by expert, in tiles (experts_gemm.c). Whether they
  * are used. */
 bool gpu_experts_are_gemm(const gpu_node *node);
 /* And that by tensor cores. */

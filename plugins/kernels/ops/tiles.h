@@ -29,8 +29,8 @@ bool gpu_has_tensor(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
-/* Whether the setup makes the tiles: not where nothing is kept, or weights come
- * anew in each run. */
+/* Whether the setup makes the tiles. Runs make them where memory is scarce, and
+ * of weights that are streamed. */
 bool gpu_keeps_tiles(const gpu_node *node);
 /* Output channels of the product that tiles are made of at once: a multiple of
  * 16, or all. */
