@@ -413,6 +413,13 @@ clv_value clv_graph_matmul(clv_graph *g, clv_value x, clv_value w,
     return OP(g, CLV_OP_MATMUL, NULL, x, w, bias);
 }
 
+clv_value clv_graph_matmul_rounded(clv_graph *g, clv_value x, clv_value w,
+                                   clv_value bias, float input_scale)
+{
+    clv_op_attr attr = {.matmul = {input_scale}};
+    return OP(g, CLV_OP_MATMUL, &attr, x, w, bias);
+}
+
 clv_value clv_graph_add(clv_graph *g, clv_value a, clv_value b)
 {
     return OP(g, CLV_OP_ADD, NULL, a, b);
@@ -455,6 +462,12 @@ clv_value clv_graph_round(clv_graph *g, clv_value x, float scale)
 {
     clv_op_attr attr = {.round = {scale}};
     return OP(g, CLV_OP_ROUND, &attr, x);
+}
+
+clv_value clv_graph_excess(clv_graph *g, clv_value x, float limit)
+{
+    clv_op_attr attr = {.excess = {limit}};
+    return OP(g, CLV_OP_EXCESS, &attr, x);
 }
 
 clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap)
@@ -527,6 +540,12 @@ clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k)
 {
     const clv_tensor_desc like = {.dims = {0, k}};
     return clv_graph_op(g, CLV_OP_TOP_K, NULL, &x, 1, &like);
+}
+
+clv_value clv_graph_nonzero(clv_graph *g, clv_value x, uint32_t k)
+{
+    const clv_tensor_desc like = {.dims = {0, k}};
+    return clv_graph_op(g, CLV_OP_NONZERO, NULL, &x, 1, &like);
 }
 
 clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x, clv_value w,

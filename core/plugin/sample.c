@@ -74,6 +74,8 @@ static const sample samples[] = {
     {.op = CLV_OP_SIGMOID, .inputs = {{ROWS, N, C}}},
     {.op = CLV_OP_SCALE, .inputs = {{ROWS, N, C}}, .attr.scale.factor = 2},
     {.op = CLV_OP_ROUND, .inputs = {{ROWS, N, C}}, .attr.round.scale = 0.01f},
+    {.op = CLV_OP_EXCESS, .inputs = {{ROWS, N, C}}, .attr.excess.limit = 0.5f},
+    {.op = CLV_OP_NONZERO, .inputs = {{ROWS, N, 8}}, .like.dims = {0, 2}},
     {.op = CLV_OP_SOFTCAP, .inputs = {{ROWS, N, C}}, .attr.softcap.cap = 30},
     {.op = CLV_OP_HEAD_NORM,
      .inputs = {{ROWS, N, C}, {WEIGHT, C / 2}},

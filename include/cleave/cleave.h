@@ -441,8 +441,8 @@ CLV_API void clv_graph_output(clv_graph *graph, clv_value value,
 
 /* Any op of plugin.h, with its inputs in the order given there and
  * CLV_NO_TENSOR for those that are absent. attr: NULL for zeros. like: what the
- * op leaves open of its output, the dtype of CONVERT and dims[1] of TOP_K; else
- * NULL. CLV_NO_TENSOR for an op without output. */
+ * op leaves open of its output, the dtype of CONVERT, dims[1] of TOP_K and
+ * NONZERO; else NULL. CLV_NO_TENSOR for an op without output. */
 CLV_API clv_value clv_graph_op(clv_graph *g, uint32_t op,
                                const clv_op_attr *attr, const clv_value *inputs,
                                uint32_t n_inputs, const clv_tensor_desc *like);
@@ -453,6 +453,10 @@ CLV_API void clv_graph_set_rows(clv_graph *g, clv_value state, clv_value src,
                                 clv_value ids);
 CLV_API clv_value clv_graph_matmul(clv_graph *g, clv_value x, clv_value w,
                                    clv_value bias);
+/* The same of x that clv_graph_round() made by that scale. */
+CLV_API clv_value clv_graph_matmul_rounded(clv_graph *g, clv_value x,
+                                           clv_value w, clv_value bias,
+                                           float input_scale);
 CLV_API clv_value clv_graph_add(clv_graph *g, clv_value a, clv_value b);
 CLV_API clv_value clv_graph_mul(clv_graph *g, clv_value a, clv_value b);
 CLV_API clv_value clv_graph_silu(clv_graph *g, clv_value x);
@@ -461,6 +465,7 @@ CLV_API clv_value clv_graph_sigmoid(clv_graph *g, clv_value x);
 CLV_API clv_value clv_graph_scale(clv_graph *g, clv_value x, float factor);
 CLV_API clv_value clv_graph_softcap(clv_graph *g, clv_value x, float cap);
 CLV_API clv_value clv_graph_round(clv_graph *g, clv_value x, float scale);
+CLV_API clv_value clv_graph_excess(clv_graph *g, clv_value x, float limit);
 CLV_API clv_value clv_graph_glu(clv_graph *g, clv_value gate, clv_value up,
                                 uint32_t activation);
 CLV_API clv_value clv_graph_rms_norm(clv_graph *g, clv_value x,
@@ -490,6 +495,7 @@ CLV_API clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
                                       const clv_attention_params *params);
 CLV_API clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype);
 CLV_API clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k);
+CLV_API clv_value clv_graph_nonzero(clv_graph *g, clv_value x, uint32_t k);
 /* scores: CLV_NO_TENSOR for the products side by side. */
 CLV_API clv_value clv_graph_matmul_experts(clv_graph *g, clv_value x,
                                            clv_value w, clv_value ids,

@@ -297,8 +297,10 @@ typedef struct clv_tensor_desc {
  *               [n]: state row ids[i] = src row i, converted; ids outside
  *               0..R-1 are skipped, of equal ones the last counts. Later nodes
  *               see the new rows
- *   MATMUL      x [n,I], w [O,I], bias [O] or none  [n,O]        -
- *               y = x * transpose(w) + bias
+ *   MATMUL      x [n,I], w [O,I], bias [O] or none  [n,O]        matmul
+ *               y = x * transpose(w) + bias. Where input_scale is not 0, all of
+ *               x is input_scale * k, k a whole number in -127..127, as ROUND
+ *               makes it: products of integers are then exact
  *   ADD, MUL    a [..], b same shape or [C]         as a         -
  *   SILU, GELU  x                                   as x         -
  *               GELU is the tanh form
@@ -313,6 +315,8 @@ typedef struct clv_tensor_desc {
  *   ROUND       x                                   as x         round
  *               scale * k, k the whole number in -127..127 that is nearest to
  *               x / scale, of two the even one; scale 0: x
+ *   EXCESS      x                                   as x         excess
+ *               x - min(max(x, -limit), limit): what clamping leaves out
  *   RMS_NORM    x [n,C], weight [C]                 [n,C]        norm
  *               x / sqrt(mean(x^2) + eps) * weight
  *   HEAD_NORM   x [n,H*D], weight [D]               [n,H*D]      norm
@@ -342,6 +346,10 @@ typedef struct clv_tensor_desc {
  *   TOP_K       x [n,E]                             [n,K] i32    -
  *               ids of the K largest of each row, 1 <= K <= E, the largest
  *               first, of equal ones the lower id; NaN counts as -infinity
+ *   NONZERO     x [n,E]                             [n,K] i32    -
+ *               ids of what is not 0 in each row, 1 <= K <= E: the largest
+ *               magnitude first, of equal ones the lower id, -1 where there are
+ *               no more. Of more than K the K largest; NaN counts as infinity
  *   MATMUL_EXPERTS                                  [n,K*O] or   experts
  *               x [n,I] or [n,K*I], w [E,O,I],      [n,O]
  *               ids i32 [n,K], scores [n,A] or none
@@ -378,6 +386,8 @@ typedef enum clv_op {
     CLV_OP_HEAD_NORM = 20,
     CLV_OP_SPARSE_MIXER = 21,
     CLV_OP_ROUND = 22,
+    CLV_OP_EXCESS = 23,
+    CLV_OP_NONZERO = 24,
     CLV_OP_COUNT
 } clv_op;
 
@@ -405,6 +415,12 @@ typedef union clv_op_attr {
     struct {
         float scale;
     } round;
+    struct {
+        float input_scale; /* 0: x has any values */
+    } matmul;
+    struct {
+        float limit;
+    } excess;
     struct {
         float jitter;
     } mixer;

@@ -714,7 +714,8 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          clv_infer_matmul,
          {CLV_O_("x", SEQUENCE, CHANNELS), CLV_O_("w", ROWS, CHANNELS),
           CLV_O_("bias", NONE, ROWS)},
-         CLV_O_("y", SEQUENCE, ROWS), CLV_NO_ATTR_},
+         CLV_O_("y", SEQUENCE, ROWS),
+         {CLV_A_("input_scale", matmul.input_scale, F32_POS)}},
         CLV_BINARY_("add", ADD, 1, CLV_NO_ATTR_),
         CLV_BINARY_("mul", MUL, 1, CLV_NO_ATTR_),
         CLV_UNARY_("silu", SILU, 8, CLV_NO_ATTR_),
@@ -785,6 +786,11 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
          {CLV_A_("jitter", mixer.jitter, F32_POS)}},
         CLV_UNARY_("round", ROUND, 4,
                    CLV_ONE_(CLV_A_("scale", round.scale, F32_POS))),
+        CLV_UNARY_("excess", EXCESS, 2,
+                   CLV_ONE_(CLV_A_("limit", excess.limit, F32_POS))),
+        {"nonzero", CLV_OP_NONZERO, CLV_CLASS_SELECT, 1, 1, 0,
+         clv_infer_top_k, {CLV_O_("x", SEQUENCE, NONE)},
+         CLV_O_("ids", SEQUENCE, NONE), CLV_NO_ATTR_},
     };
 #undef CLV_UNARY_
 #undef CLV_BINARY_

@@ -1,15 +1,14 @@
-/* TOP_K and MATMUL_EXPERTS. */
+/* TOP_K, NONZERO and MATMUL_EXPERTS. */
 #include "../work/element.h"
 #include "ops.h"
 
-static void list_top_k(kit_list *list)
+static void list_select(kit_list *list, uint32_t op)
 {
     static const int64_t shapes[][3] = {
         {1, 8, 2},    {9, 8, 2},    {1, 128, 8},  {70, 128, 8},
         {3, 5, 5},    {2, 1, 1},    {33, 60, 4},  {1, 512, 10},
         {4, 300, 40}, {2, 5000, 3}, {1, 257, 257}};
-    kit_spec s = {
-        .op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 5, .in = 64, .out = 6};
+    kit_spec s = {.op = op, .dtype = CLV_DTYPE_F32, .n = 5, .in = 64, .out = 6};
     kit_add_forms(list, &s);
     for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
         s.n = shapes[i][0];
@@ -77,9 +76,35 @@ static void list_ranges(kit_list *list, kit_spec s)
         }
 }
 
+/* Each expert a row of weights: what a sum over an index set of channels is. */
+static void list_channels(kit_list *list, kit_spec s)
+{
+    static const int64_t shapes[][4] = {{1, 33, 7, 2},     {3, 64, 40, 8},
+                                        {40, 17, 300, 12}, {150, 130, 96, 4},
+                                        {2, 1100, 64, 16}, {70, 24, 12, 12}};
+    if (kit_spec_unit(&s) > 1)
+        return;
+    s.in = 1;
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+        s.n = shapes[i][0];
+        s.out = shapes[i][1];
+        s.experts = shapes[i][2];
+        s.used = shapes[i][3];
+        s.form = KIT_FORM_SCORES | (i % 2 ? KIT_FORM_ABSENT : 0);
+        s.variant = i == 5;
+        kit_add_spec(list, &s);
+        s.first = 5;
+        s.total = s.experts + 9;
+        kit_add_spec(list, &s);
+        s.first = 0;
+        s.total = 0;
+    }
+}
+
 void kit_list_experts(kit_list *list)
 {
-    list_top_k(list);
+    list_select(list, CLV_OP_TOP_K);
+    list_select(list, CLV_OP_NONZERO);
     for (uint32_t i = 0; i < kit_n_reals(); i++) {
         kit_spec s = {.op = CLV_OP_MATMUL_EXPERTS,
                       .dtype = kit_real(i),
@@ -93,6 +118,7 @@ void kit_list_experts(kit_list *list)
         s.variant = 1;
         kit_add_forms(list, &s);
         list_shapes(list, s);
+        list_channels(list, s);
         if (i < 2 || s.dtype == CLV_DTYPE_Q8_0)
             list_ranges(list, s);
         s.n = 3;

@@ -328,6 +328,7 @@ static const kit_spec bases[] = {
      .n = 4,
      .in = 64},
     {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64, .out = 2},
+    {.op = CLV_OP_NONZERO, .dtype = CLV_DTYPE_F32, .n = 4, .in = 64, .out = 2},
     {.op = CLV_OP_MATMUL_EXPERTS,
      .dtype = CLV_DTYPE_Q8_0,
      .n = 4,

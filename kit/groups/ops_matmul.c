@@ -94,6 +94,12 @@ void kit_list_matmul(kit_list *list)
         gemm.form = KIT_FORM_SPECIAL;
         kit_add_spec(list, &gemm);
         list_matmul_shapes(list, s);
+        for (s.n = 1; s.n < 40; s.n += 18) { /* GEMV and GEMM */
+            s.form = KIT_FORM_ROUNDED;
+            kit_add_spec(list, &s);
+        }
+        s.n = 5;
+        s.form = 0;
         if (s.quant) { /* the rest is about kernels, not about their scales */
             s.form = KIT_FORM_BIAS;
             KIT_SERIES(list, "tails_out", &s, out, kit_tails, kit_n_tails, 1);

@@ -53,7 +53,7 @@ static void random_dtypes(kit *k, kit_spec *s)
     if (s->op == CLV_OP_ATTENTION && one_in(k, 2))
         s->dtype = one_in(k, 3) ? CLV_DTYPE_Q8_0
                                 : CLV_DTYPE_F32 + (uint32_t)below(k, 2);
-    if (s->op == CLV_OP_TOP_K)
+    if (clv_op_class_of(s->op) == CLV_CLASS_SELECT)
         s->dtype = CLV_DTYPE_F32;
     if (s->op == CLV_OP_MATMUL && one_in(k, 4)) {
         s->dtype = one_in(k, 2) ? CLV_DTYPE_I8 : CLV_DTYPE_I4;
@@ -85,7 +85,7 @@ static void random_experts(kit *k, kit_spec *s)
     static const uint32_t forms[] = {KIT_FORM_EACH, KIT_FORM_SCORES,
                                      KIT_FORM_ABSENT};
     const bool product = s->op == CLV_OP_MATMUL_EXPERTS;
-    if (s->op == CLV_OP_TOP_K)
+    if (clv_op_class_of(s->op) == CLV_CLASS_SELECT)
         s->out = 1 + below(k, s->in < 40 ? s->in : 40);
     if (product) {
         s->experts = 1 + below(k, 12);
@@ -141,7 +141,8 @@ static void run_node(kit *k, const void *arg)
     s.in = (s.in + unit - 1) / unit * unit;
     random_heads(k, &s);
     random_form(k, &s);
-    if (s.op == CLV_OP_TOP_K || s.op == CLV_OP_MATMUL_EXPERTS)
+    if (clv_op_class_of(s.op) == CLV_CLASS_SELECT ||
+        s.op == CLV_OP_MATMUL_EXPERTS)
         random_experts(k, &s);
     kit_judge_case(k, &s);
 }

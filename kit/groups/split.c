@@ -424,6 +424,7 @@ static const kit_spec specs[] = {
      .n = 7,
      .in = 160},
     {.op = CLV_OP_TOP_K, .dtype = CLV_DTYPE_F32, .n = 7, .in = 60, .out = 4},
+    {.op = CLV_OP_NONZERO, .dtype = CLV_DTYPE_F32, .n = 7, .in = 60, .out = 9},
     {.op = CLV_OP_MATMUL_EXPERTS,
      .dtype = CLV_DTYPE_F16,
      .n = 9,

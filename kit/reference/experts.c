@@ -1,31 +1,44 @@
-/* The reference of TOP_K, MATMUL_EXPERTS and SPARSE_MIXER. */
+/* The reference of TOP_K, NONZERO, MATMUL_EXPERTS and SPARSE_MIXER. */
 #include "rules.h"
 
 #include <math.h>
 
-/* The number of elements of a row that rank before element j. */
-static int64_t rank_of(const double *x, int64_t n, int64_t j)
+/* What elements are chosen by. */
+static double size_of(uint32_t op, double x)
 {
-    const double value = isnan(x[j]) ? -INFINITY : x[j];
+    if (op == CLV_OP_NONZERO)
+        return isnan(x) ? INFINITY : fabs(x);
+    return isnan(x) ? -INFINITY : x;
+}
+
+/* The number of elements of a row that rank before element j. */
+static int64_t rank_of(uint32_t op, const double *x, int64_t n, int64_t j)
+{
+    const double size = size_of(op, x[j]);
     int64_t before = 0;
     for (int64_t i = 0; i < n; i++) {
-        double other = isnan(x[i]) ? -INFINITY : x[i];
-        before += other > value || (other == value && i < j);
+        double other = size_of(op, x[i]);
+        before += other > size || (other == size && i < j);
     }
     return before;
 }
 
-void kit_rule_top_k(work *w)
+void kit_rule_select(work *w)
 {
     const kit_values *x = &w->in[0];
+    const uint32_t op = w->node->op;
     const int64_t k = kit_columns(w->g, w->node->outputs[0]);
     w->out = kit_rule_values(w->g, x->rows, k);
-    for (int64_t i = 0; i < x->rows; i++)
+    for (int64_t i = 0; i < x->rows * k; i++)
+        w->out.v[i] = -1;
+    for (int64_t i = 0; i < x->rows; i++) {
+        const double *row = x->v + i * x->columns;
         for (int64_t j = 0; j < x->columns; j++) {
-            int64_t at = rank_of(x->v + i * x->columns, x->columns, j);
-            if (at < k)
+            int64_t at = rank_of(op, row, x->columns, j);
+            if (at < k && (op != CLV_OP_NONZERO || row[j] != 0))
                 w->out.v[i * k + at] = (double)j;
         }
+    }
 }
 
 /* The expert of id k of row i; -1 if there is none. */

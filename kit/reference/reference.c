@@ -224,6 +224,9 @@ static double element(const clv_node *node, double a, double b)
         return node->attr.scale.factor * a;
     case CLV_OP_ROUND:
         return rounded(a, node->attr.round.scale);
+    case CLV_OP_EXCESS:
+        return a - fmin(fmax(a, -(double)node->attr.excess.limit),
+                        (double)node->attr.excess.limit);
     case CLV_OP_SOFTCAP:
         return node->attr.softcap.cap
                    ? node->attr.softcap.cap * tanh(a / node->attr.softcap.cap)
@@ -421,7 +424,7 @@ static void attention(work *w)
 static void (*const rules[])(work *w) = {
     [CLV_CLASS_UNARY] = elementwise,   [CLV_CLASS_BINARY] = elementwise,
     [CLV_CLASS_GATED] = elementwise,   [CLV_CLASS_NORM] = norm,
-    [CLV_CLASS_SOFTMAX] = softmax,     [CLV_CLASS_SELECT] = kit_rule_top_k,
+    [CLV_CLASS_SOFTMAX] = softmax,     [CLV_CLASS_SELECT] = kit_rule_select,
     [CLV_CLASS_ROPE] = rope,           [CLV_CLASS_GET_ROWS] = get_rows,
     [CLV_CLASS_SET_ROWS] = set_rows,   [CLV_CLASS_CONVERT] = convert,
     [CLV_CLASS_MATMUL] = matmul,       [CLV_CLASS_EXPERTS] = kit_rule_experts,

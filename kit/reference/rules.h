@@ -16,6 +16,6 @@ kit_values kit_rule_values(const kit_graph *g, int64_t rows, int64_t columns);
 /* out gets its sums of squares, zeros. */
 void kit_rule_squares(work *w);
 
-void kit_rule_top_k(work *w); /* experts.c */
+void kit_rule_select(work *w); /* experts.c */
 void kit_rule_experts(work *w);
 void kit_rule_sparse_mixer(work *w);

@@ -130,7 +130,7 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
     static const char *const forms[] = {
         "bias",   "vector", "symbol", "view",   "special", "extreme",
         "poison", "bound",  "over_0", "over_1", "overlay", "import",
-        "offset", "each",   "scores", "absent"};
+        "offset", "each",   "scores", "absent", "rounded"};
     text t = {name, KIT_NAME_SIZE};
     append_dtype(&t, spec);
     append_variant(&t, spec);

@@ -24,6 +24,7 @@ enum {
     KIT_FORM_EACH = 1u << 13,    /* MATMUL_EXPERTS: x has a part for each id */
     KIT_FORM_SCORES = 1u << 14,  /* with scores, so that products are added */
     KIT_FORM_ABSENT = 1u << 15,  /* some ids are of no expert */
+    KIT_FORM_ROUNDED = 1u << 16, /* MATMUL: x has a scale that is told */
 };
 
 typedef struct kit_spec {

@@ -182,6 +182,15 @@ static clv_node *build_rows(const kit_spec *spec, kit_graph *g)
                : KIT_NODE(g, CLV_OP_GET_ROWS, x, table, ids);
 }
 
+#define INPUT_SCALE 0.013f
+
+/* Multiples of the scale. */
+static double multiple(kit *k, double x)
+{
+    (void)k;
+    return rint(127 * x) * (double)INPUT_SCALE;
+}
+
 static clv_node *build_matmul(const kit_spec *spec, kit_graph *g)
 {
     uint32_t x = add_x(spec, g, 0);
@@ -193,8 +202,14 @@ static clv_node *build_matmul(const kit_spec *spec, kit_graph *g)
         bias = add_vector(g, spec->out);
     uint32_t y =
         add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n, spec->out);
-    return bias == CLV_NO_TENSOR ? KIT_NODE(g, CLV_OP_MATMUL, y, x, w)
-                                 : KIT_NODE(g, CLV_OP_MATMUL, y, x, w, bias);
+    clv_node *node = bias == CLV_NO_TENSOR
+                         ? KIT_NODE(g, CLV_OP_MATMUL, y, x, w)
+                         : KIT_NODE(g, CLV_OP_MATMUL, y, x, w, bias);
+    if (spec->form & KIT_FORM_ROUNDED) {
+        set_all(g, x, multiple);
+        node->attr.matmul.input_scale = INPUT_SCALE;
+    }
+    return node;
 }
 
 void kit_set_attributes(clv_node *node, uint32_t variant)
@@ -212,6 +227,8 @@ void kit_set_attributes(clv_node *node, uint32_t variant)
         node->attr.mixer.jitter = 0.25f;
     if (node->op == CLV_OP_ROUND) /* quotients are exact, and some too large */
         node->attr.round.scale = 0x1p-7f;
+    if (node->op == CLV_OP_EXCESS) /* some are inside */
+        node->attr.excess.limit = 0.5f;
 }
 
 static clv_node *build_elementwise(const kit_spec *spec, kit_graph *g)
@@ -281,13 +298,19 @@ static double coarse(kit *k, double x)
     return rint(8 * x) / 4;
 }
 
-static clv_node *build_top_k(const kit_spec *spec, kit_graph *g)
+/* The same, and more zeros than others. */
+static double sparse(kit *k, double x)
+{
+    return fabs(x) < 0.6 ? 0 : coarse(k, x);
+}
+
+static clv_node *build_select(const kit_spec *spec, kit_graph *g)
 {
     uint32_t x = add_x(spec, g, 0);
-    set_all(g, x, coarse);
+    set_all(g, x, spec->op == CLV_OP_NONZERO ? sparse : coarse);
     uint32_t y =
         add(spec, g, CLV_DTYPE_I32, CLV_USAGE_OUTPUT, spec->n, spec->out);
-    return KIT_NODE(g, CLV_OP_TOP_K, y, x);
+    return kit_add_node(g, spec->op, &x, 1, y);
 }
 
 /* [E,O,I]: rows lie at one stride. */
@@ -467,7 +490,7 @@ clv_node *kit_spec_build(const kit_spec *spec, kit_graph *g)
         node = build_matmul(spec, g);
         break;
     case CLV_CLASS_SELECT:
-        node = build_top_k(spec, g);
+        node = build_select(spec, g);
         break;
     case CLV_CLASS_EXPERTS:
         node = build_matmul_experts(spec, g);

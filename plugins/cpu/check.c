@@ -26,6 +26,8 @@ const cpu_op *cpu_op_find(uint32_t op)
         [CLV_OP_SCALE] = &cpu_op_scale,
         [CLV_OP_SOFTCAP] = &cpu_op_softcap,
         [CLV_OP_ROUND] = &cpu_op_round,
+        [CLV_OP_EXCESS] = &cpu_op_excess,
+        [CLV_OP_NONZERO] = &cpu_op_nonzero,
         [CLV_OP_HEAD_NORM] = &cpu_op_head_norm,
         [CLV_OP_SPARSE_MIXER] = &cpu_op_sparse_mixer,
     };

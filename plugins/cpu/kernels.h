@@ -23,6 +23,7 @@
 
 #include <cleave/plugin_format.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,11 +77,13 @@ static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
     return a->group == a->k ? row[0] : row[(uint32_t)i / (uint32_t)a->group];
 }
 
-/* Converts rows of x to the form that the matmul of a format reads. */
+/* Converts rows of x to the form that the matmul of a format reads. scale: all
+ * of x is whole numbers in -127..127 times it; 0: x has any values. */
 typedef struct cpu_prepare {
     size_t (*row_size)(int64_t k); /* bytes, a multiple of 64 */
     void (*rows)(const float *x, int64_t x_stride, int64_t n, int64_t k,
-                 void *out);
+                 float scale, void *out);
+    bool exact; /* the matmul's products of integers are those of the numbers */
 } cpu_prepare;
 
 /* The kernels of one weight format. */
@@ -136,6 +139,7 @@ typedef struct cpu_kernels {
     void (*scale)(const float *x, float *y, int64_t n, float factor);
     void (*softcap)(const float *x, float *y, int64_t n, float cap);
     void (*round)(const float *x, float *y, int64_t n, float scale);
+    void (*excess)(const float *x, float *y, int64_t n, float limit);
     void (*glu_silu)(const float *gate, const float *up, float *y, int64_t n);
     void (*glu_gelu)(const float *gate, const float *up, float *y, int64_t n);
     /* One row of c values; y may be x. bias may be NULL. */

@@ -59,9 +59,11 @@ struct cpu_op {
 const cpu_op *cpu_op_find(uint32_t op);
 
 extern const cpu_op cpu_op_get_rows, cpu_op_set_rows, cpu_op_convert;
-extern const cpu_op cpu_op_matmul, cpu_op_matmul_experts, cpu_op_top_k;
+extern const cpu_op cpu_op_matmul, cpu_op_matmul_experts;
+extern const cpu_op cpu_op_top_k, cpu_op_nonzero;
 extern const cpu_op cpu_op_add, cpu_op_mul, cpu_op_silu, cpu_op_gelu,
-    cpu_op_glu, cpu_op_sigmoid, cpu_op_scale, cpu_op_softcap, cpu_op_round;
+    cpu_op_glu, cpu_op_sigmoid, cpu_op_scale, cpu_op_softcap, cpu_op_round,
+    cpu_op_excess;
 extern const cpu_op cpu_op_rms_norm, cpu_op_layer_norm, cpu_op_head_norm,
     cpu_op_softmax, cpu_op_sparse_mixer;
 extern const cpu_op cpu_op_rope, cpu_op_attention;

@@ -114,6 +114,11 @@ static void run_round(const cpu_run *run, const cpu_step *step)
     run_unary(run, step, run->kernels->round, step->attr.round.scale);
 }
 
+static void run_excess(const cpu_run *run, const cpu_step *step)
+{
+    run_unary(run, step, run->kernels->excess, step->attr.excess.limit);
+}
+
 static void run_glu(const cpu_run *run, const cpu_step *step)
 {
     run_binary(run, step,
@@ -226,5 +231,6 @@ const cpu_op cpu_op_sigmoid = {.run = run_sigmoid};
 const cpu_op cpu_op_scale = {.run = run_scale};
 const cpu_op cpu_op_softcap = {.run = run_softcap};
 const cpu_op cpu_op_round = {.run = run_round};
+const cpu_op cpu_op_excess = {.run = run_excess};
 const cpu_op cpu_op_head_norm = {.run = run_head_norm};
 const cpu_op cpu_op_sparse_mixer = {.run = run_sparse_mixer};

@@ -2,7 +2,8 @@
  * Products with the weights of experts that ids choose. Rows of x are sorted by
  * expert first, in a region that products of the same x and ids share; then
  * each thread computes some output columns of one expert after the other, so
- * that it alone adds up what they have in common.
+ * that it alone adds up what they have in common. Experts of one input channel
+ * are rows of weights, which are added up as they are.
  */
 #include "op.h"
 
@@ -33,6 +34,12 @@ typedef struct task {
     int64_t column_step;
 } task;
 
+/* Whether each expert is a row of weights. */
+static bool are_rows(const cpu_tensor *w, const cpu_step *step)
+{
+    return w->dims[2] == 1 && step->in[3] != CLV_NO_TENSOR;
+}
+
 /* ------------------------------------------------------------------------ */
 /* The region                                                                */
 
@@ -60,6 +67,8 @@ static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
 {
     const cpu_tensor *w = &tensors[step->in[1]];
     const cpu_prepare *prepare = find_prepare(kernels, w);
+    if (are_rows(w, step))
+        return;
     out->region = CPU_REGION_EXPERTS;
     out->tensors[0] = step->in[0];
     out->tensors[1] = step->in[2];
@@ -122,7 +131,7 @@ static void copy_chunk(void *ctx, uint32_t index, uint32_t worker)
                          (t->each ? place % t->used * t->in : 0);
         char *to = t->sorted + at * t->row_size;
         if (t->prepare)
-            t->prepare->rows(x, t->in, 1, t->in, to);
+            t->prepare->rows(x, t->in, 1, t->in, 0, to);
         else
             memcpy(to, x, (size_t)t->in * sizeof *x);
     }
@@ -218,6 +227,42 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
             multiply(t, e, t->begin[e], t->begin[e + 1], columns, scratch);
 }
 
+/* Adds factor times columns of an expert's row to y. */
+static void add_row(const task *t, int64_t expert, float factor,
+                    cpu_range columns, float *y)
+{
+    const cpu_format *f = &t->run->kernels->formats[t->dtype];
+    const int64_t width = columns.end - columns.begin;
+    const char *w = t->w.data + (expert * t->out + columns.begin) * t->w.stride;
+    float row[COLUMNS_MAX];
+    if (t->w.stride == (int64_t)clv_format_of(t->dtype)->bytes)
+        f->to_f32(w, row, width);
+    else
+        for (int64_t j = 0; j < width; j++)
+            f->to_f32(w + j * t->w.stride, row + j, 1);
+    for (int64_t j = 0; j < width; j++)
+        y[j] += factor * row[j];
+}
+
+/* Some columns of all rows of y, each the sum of its experts' rows. */
+static void row_chunk(void *ctx, uint32_t index, uint32_t worker)
+{
+    const task *t = ctx;
+    const cpu_range columns = cpu_part(t->out, t->column_step, index);
+    (void)worker;
+    for (int64_t i = 0; i < t->y.n; i++) {
+        const float *x = cpu_row_f32(&t->x, i);
+        float *y = cpu_row_f32(&t->y, i) + columns.begin;
+        memset(y, 0, (size_t)(columns.end - columns.begin) * sizeof *y);
+        for (int64_t k = 0; k < t->used; k++) {
+            const int64_t place = i * t->used + k, e = expert_at(t, place);
+            if (e < t->experts)
+                add_row(t, e, factor_of(t, place) * x[t->each ? k : 0], columns,
+                        y);
+        }
+    }
+}
+
 /* Several chunks for each thread, so that a slow one takes fewer. */
 static int64_t column_step(const task *t)
 {
@@ -262,6 +307,12 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
         t.scores = cpu_run_rows(run, step->in[3]);
     if (!t.x.n)
         return;
+    t.column_step = column_step(&t);
+    if (are_rows(w, step)) {
+        cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step),
+                     row_chunk, &t);
+        return;
+    }
     place_region(&t, run->regions[CPU_REGION_EXPERTS]);
     if (!step->reuse) {
         sort(&t);
@@ -269,7 +320,6 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
                      (uint32_t)cpu_ceil_div(t.begin[t.experts], SORT_STEP),
                      copy_chunk, &t);
     }
-    t.column_step = column_step(&t);
     cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step), chunk,
                  &t);
 }

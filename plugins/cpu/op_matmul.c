@@ -18,6 +18,7 @@ typedef struct task {
     const cpu_prepare *prepare; /* NULL: x is used as it is */
     size_t prepared_size;
     char *prepared;
+    float scale;     /* of x, 0: not known */
     int64_t columns; /* all of them */
     int64_t column_step;
     uint32_t across;
@@ -45,6 +46,7 @@ static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
     (void)worker;
     t->prepare->rows(t->args.x + rows.begin * t->args.x_stride,
                      t->args.x_stride, rows.end - rows.begin, t->args.k,
+                     t->scale,
                      t->prepared + (size_t)rows.begin * t->prepared_size);
 }
 
@@ -98,6 +100,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
                        .w_stride = w.stride},
               .prepare = find_prepare(run->kernels, weight),
               .prepared = run->regions[CPU_REGION_MATMUL],
+              .scale = step->attr.matmul.input_scale,
               .columns = w.n};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
@@ -126,6 +129,7 @@ static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
     out->region = CPU_REGION_MATMUL;
     out->tensors[0] = step->in[0];
     out->variant = (uint64_t)(uintptr_t)prepare->rows;
+    out->shape = clv_float_bits(step->attr.matmul.input_scale);
 }
 
 static uint64_t share_size(const cpu_run *run, const cpu_step *step)
@@ -142,7 +146,9 @@ static bool check_matmul(cpu_check *c)
     /* Pieces of whole blocks are as fast as the whole. */
     if (w->quant && w->quant != CLV_QUANT_PER_GROUP && in_blocks(w))
         c->caps.split_granularity[CLV_CUT_CHANNELS] = CPU_BLOCK;
-    if (find_prepare(c->kernels, w))
+    const cpu_prepare *prepare = find_prepare(c->kernels, w);
+    const bool whole = c->n.node.attr.matmul.input_scale > 0;
+    if (prepare && !(whole && prepare->exact))
         c->caps.error_class = CLV_ERROR_Q8;
     return true;
 }

@@ -1,4 +1,4 @@
-/* The largest of each row. */
+/* The largest of each row: TOP_K by value, NONZERO by magnitude. */
 #include "grid.h"
 
 #include <math.h>
@@ -6,30 +6,38 @@
 typedef struct task {
     cpu_grid grid;
     cpu_rows x, y;
+    bool nonzero;
 } task;
 
-static float value_of(const float *x, int64_t id)
+static float value_of(const task *t, float x)
 {
-    return isnan(x[id]) ? -INFINITY : x[id];
+    if (t->nonzero)
+        return isnan(x) ? INFINITY : fabsf(x);
+    return isnan(x) ? -INFINITY : x;
 }
 
-/* Ids of the y->c largest so far, sorted; a new one goes behind its equals. */
-static void choose(const float *x, int64_t n, int32_t *ids, int64_t k)
+/* Ids of the y.c largest so far, sorted; a new one goes behind its equals. */
+static void choose(const task *t, const float *x, int32_t *ids)
 {
+    const int64_t k = t->y.c;
     int64_t held = 0;
-    for (int64_t id = 0; id < n; id++) {
-        const float value = value_of(x, id);
+    for (int64_t id = 0; id < t->x.c; id++) {
+        if (t->nonzero && x[id] == 0)
+            continue;
+        const float value = value_of(t, x[id]);
         int64_t at = held;
-        if (held == k && !(value > value_of(x, ids[k - 1])))
+        if (held == k && !(value > value_of(t, x[ids[k - 1]])))
             continue;
         if (held < k)
             held++;
         else
             at--;
-        for (; at > 0 && value > value_of(x, ids[at - 1]); at--)
+        for (; at > 0 && value > value_of(t, x[ids[at - 1]]); at--)
             ids[at] = ids[at - 1];
         ids[at] = (int32_t)id;
     }
+    for (; held < k; held++)
+        ids[held] = -1;
 }
 
 static void chunk(void *ctx, uint32_t index, uint32_t worker)
@@ -38,14 +46,15 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
     cpu_range rows = cpu_grid_rows(&t->grid, index);
     (void)worker;
     for (int64_t i = rows.begin; i < rows.end; i++)
-        choose(cpu_row_f32(&t->x, i), t->x.c,
-               (int32_t *)(void *)(t->y.data + i * t->y.stride), t->y.c);
+        choose(t, cpu_row_f32(&t->x, i),
+               (int32_t *)(void *)(t->y.data + i * t->y.stride));
 }
 
-static void run_top_k(const cpu_run *run, const cpu_step *step)
+static void run(const cpu_run *run, const cpu_step *step, bool nonzero)
 {
     task t = {.x = cpu_run_rows(run, step->in[0]),
-              .y = cpu_run_rows(run, step->out[0])};
+              .y = cpu_run_rows(run, step->out[0]),
+              .nonzero = nonzero};
     t.grid = cpu_grid_make(t.x.n, t.x.c);
     if (t.grid.across > 1) { /* rows are not divided */
         t.grid.column_step = t.x.c;
@@ -53,6 +62,16 @@ static void run_top_k(const cpu_run *run, const cpu_step *step)
         t.grid.chunks = (uint32_t)cpu_ceil_div(t.x.n, t.grid.row_step);
     }
     cpu_pool_run(run->pool, t.grid.chunks, chunk, &t);
+}
+
+static void run_top_k(const cpu_run *r, const cpu_step *step)
+{
+    run(r, step, false);
+}
+
+static void run_nonzero(const cpu_run *r, const cpu_step *step)
+{
+    run(r, step, true);
 }
 
 static bool check_top_k(cpu_check *c)
@@ -66,3 +85,4 @@ static bool check_top_k(cpu_check *c)
 }
 
 const cpu_op cpu_op_top_k = {check_top_k, run_top_k, NULL, NULL};
+const cpu_op cpu_op_nonzero = {check_top_k, run_nonzero, NULL, NULL};

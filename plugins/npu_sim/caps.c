@@ -69,6 +69,13 @@ static const char *refusal(const npu_settings *s, const clv_subgraph *g,
     return NULL;
 }
 
+/* Integers that x consists of are not rounded again. */
+static uint32_t integer_class(const clv_node *node)
+{
+    return node->attr.matmul.input_scale > 0 ? CLV_ERROR_F32
+                                             : CLV_ERROR_Q8_TENSOR;
+}
+
 static void state_precision(const npu_settings *s, const clv_subgraph *g,
                             const clv_node *node, clv_op_caps *caps)
 {
@@ -86,10 +93,10 @@ static void state_precision(const npu_settings *s, const clv_subgraph *g,
         break;
     case NPU_PATH_I8:
         caps->accumulate = CLV_DTYPE_I32;
-        caps->error_class = CLV_ERROR_Q8_TENSOR;
+        caps->error_class = integer_class(node);
         break;
     case NPU_PATH_I8_GROUPS:
-        caps->error_class = CLV_ERROR_Q8_TENSOR;
+        caps->error_class = integer_class(node);
         break;
     default:
         break;

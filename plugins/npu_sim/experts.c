@@ -1,5 +1,5 @@
-/* A choice of experts, TOP_K, and their products, MATMUL_EXPERTS: in F32, for a
- * device of the roofline model. */
+/* Index sets, by TOP_K and NONZERO, and products with the experts in them,
+ * MATMUL_EXPERTS: in F32, for a device of the roofline model. */
 #include "kernel.h"
 
 #include <math.h>
@@ -21,24 +21,35 @@ static int32_t get_id(const npu_view *ids, int64_t i, int64_t k)
     return id;
 }
 
-/* Takes the largest out of a row k times; NaN counts as -infinity. */
-clv_status npu_run_top_k(const npu_call *c)
+/* What elements are chosen by; no NaN. */
+static float size_of(bool nonzero, float x)
+{
+    if (nonzero)
+        return isnan(x) ? INFINITY : fabsf(x);
+    return isnan(x) ? -INFINITY : x;
+}
+
+/* Takes the largest out of a row k times; of NONZERO while it is not 0. */
+clv_status npu_run_select(const npu_call *c)
 {
     const int64_t n = c->in[0].columns, k = c->out.columns;
+    const bool nonzero = c->node->op == CLV_OP_NONZERO;
     float *row = clv_new(c->host, (uint64_t)n * sizeof *row);
     bool *taken = clv_new(c->host, (uint64_t)n * sizeof *taken);
     const bool good = row && taken;
     for (int64_t i = 0; good && i < c->out.rows; i++) {
         npu_get_row(&c->in[0], i, row);
-        memset(taken, 0, (size_t)n * sizeof *taken);
-        for (int64_t j = 0; j < n; j++)
-            row[j] = isnan(row[j]) ? -INFINITY : row[j];
+        for (int64_t j = 0; j < n; j++) {
+            taken[j] = nonzero && row[j] == 0;
+            row[j] = size_of(nonzero, row[j]);
+        }
         for (int64_t at = 0; at < k; at++) {
             int64_t best = -1;
             for (int64_t j = 0; j < n; j++)
                 if (!taken[j] && (best < 0 || row[j] > row[best]))
                     best = j;
-            taken[best] = true;
+            if (best >= 0)
+                taken[best] = true;
             put_id(&c->out, i, at, (int32_t)best);
         }
     }

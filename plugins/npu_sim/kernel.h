@@ -19,7 +19,7 @@ typedef struct npu_call {
 
 clv_status npu_run_matmul(const npu_call *call);
 clv_status npu_run_attention(const npu_call *call);
-clv_status npu_run_top_k(const npu_call *call);
+clv_status npu_run_select(const npu_call *call);
 clv_status npu_run_experts(const npu_call *call);
 /* All others. */
 clv_status npu_run_rows(const npu_call *call);

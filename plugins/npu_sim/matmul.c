@@ -99,8 +99,8 @@ static bool run_integers(void *ctx, int64_t begin, int64_t end)
     return true;
 }
 
-/* One scale for the whole activation; one that is not finite has no integers,
- * and then nothing has a value. */
+/* One scale for the whole activation, that of the node if it has one; one that
+ * is not finite has no integers, and then nothing has a value. */
 static void quantise(product *p)
 {
     const int64_t count = p->n * p->inputs;
@@ -111,7 +111,8 @@ static void quantise(product *p)
         if (!isfinite(size))
             break;
     }
-    p->scale = isfinite(most) ? most / MAX_Q : NAN;
+    const float known = p->call->node->attr.matmul.input_scale;
+    p->scale = !isfinite(most) ? NAN : known > 0 ? known : most / MAX_Q;
     float inverse = p->scale > 0 ? 1 / p->scale : 0;
     bool fits = isfinite(inverse);
     for (int64_t i = 0; i < count; i++) {

@@ -59,6 +59,10 @@ static void combine(const npu_call *c, float *a, const float *b, int64_t n)
         case CLV_OP_ROUND:
             a[i] = rounded(a[i], c->node->attr.round.scale);
             break;
+        case CLV_OP_EXCESS:
+            a[i] -= fminf(fmaxf(a[i], -c->node->attr.excess.limit),
+                          c->node->attr.excess.limit);
+            break;
         case CLV_OP_SOFTCAP:
             a[i] = softcap(a[i], c->node->attr.softcap.cap);
             break;

@@ -50,7 +50,8 @@ static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
     case CLV_OP_ATTENTION:
         return npu_run_attention(&call);
     case CLV_OP_TOP_K:
-        return npu_run_top_k(&call);
+    case CLV_OP_NONZERO:
+        return npu_run_select(&call);
     case CLV_OP_MATMUL_EXPERTS:
         return npu_run_experts(&call);
     }

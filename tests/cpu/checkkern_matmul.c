@@ -246,7 +246,7 @@ static void run(checker *c, problem *p)
         check_that(c, size % 64 == 0, "%s: prepared rows of %zu bytes",
                    check_dtype(p->dtype), size);
         p->xp = check_alloc((size_t)p->n * size, 0);
-        prepare->rows(p->x, p->a.x_stride, p->n, p->k, p->xp);
+        prepare->rows(p->x, p->a.x_stride, p->n, p->k, 0, p->xp);
         p->a.xp = p->xp;
         p->a.x = NULL;
     }
@@ -395,7 +395,7 @@ static void call(void *arg)
     timed *t = arg;
     const cpu_prepare *prepare = &t->table->formats[t->dtype].prepare;
     if (prepare->rows)
-        prepare->rows(t->a.x, t->a.x_stride, t->a.n, t->a.k, t->xp);
+        prepare->rows(t->a.x, t->a.x_stride, t->a.n, t->a.k, 0, t->xp);
     t->table->formats[t->dtype].matmul(&t->a);
 }
 

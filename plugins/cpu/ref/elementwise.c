@@ -60,6 +60,12 @@ static void round_by(const float *x, float *y, int64_t n, float scale)
     }
 }
 
+static void excess(const float *x, float *y, int64_t n, float limit)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] - fminf(fmaxf(x[i], -limit), limit);
+}
+
 static void softcap(const float *x, float *y, int64_t n, float cap)
 {
     for (int64_t i = 0; i < n; i++)
@@ -158,6 +164,7 @@ void cpu_ref_elementwise(cpu_kernels *table)
     table->scale = scale;
     table->softcap = softcap;
     table->round = round_by;
+    table->excess = excess;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;

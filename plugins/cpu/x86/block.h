@@ -285,5 +285,5 @@ static ALWAYS_INLINE void k_factors(const uint8_t *w, factors *out)
     {                                                                          \
         table->formats[DTYPE].matmul = matmul;                                 \
         table->formats[DTYPE].prepare =                                        \
-            (cpu_prepare){PREPARE_SIZE, PREPARE_ROWS};                         \
+            (cpu_prepare){PREPARE_SIZE, PREPARE_ROWS, PREPARE_EXACT};          \
     }

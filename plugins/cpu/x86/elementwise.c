@@ -52,6 +52,9 @@ UNARY(rounded, scale,
              vf_max(vf_set1(-127),
                     vf_min(vf_set1(127), vf_round(vf_div(a, vf_set1(scale)))))))
 
+UNARY(excess, limit,
+      vf_sub(a, vf_max(vf_set1(-limit), vf_min(vf_set1(limit), a))))
+
 static void round_by(const float *x, float *y, int64_t n, float step)
 {
     if (step)
@@ -227,6 +230,7 @@ void ISA(cpu_x86_elementwise)(cpu_kernels *table)
     table->scale = scale;
     table->softcap = softcap;
     table->round = round_by;
+    table->excess = excess;
     table->glu_silu = glu_silu;
     table->glu_gelu = glu_gelu;
     table->rms_norm = rms_norm;

@@ -264,3 +264,4 @@ static void matmul(const cpu_matmul_args *a)
 
 #define PREPARE_SIZE ISA(cpu_x86_q16_size)
 #define PREPARE_ROWS ISA(cpu_x86_q16_rows)
+#define PREPARE_EXACT false

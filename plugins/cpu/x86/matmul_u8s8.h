@@ -96,6 +96,7 @@ static void matmul(const cpu_matmul_args *a)
 }
 
 #define PREPARE_SIZE ISA(cpu_x86_q8_size)
+#define PREPARE_EXACT true
 #ifndef PREPARE_ROWS
 #define PREPARE_ROWS ISA(cpu_x86_q8_rows)
 #endif

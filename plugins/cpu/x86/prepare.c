@@ -4,10 +4,12 @@
 
 /*
  * The scale of a group whose largest magnitude has these bits, for values up
- * to limit, and its inverse. As integers the bits of infinity and NaN are above
- * all others; magnitudes too small to have a finite inverse count as zero.
+ * to limit, and its inverse; where it is known, that one. As integers the bits
+ * of infinity and NaN are above all others; magnitudes too small to have a
+ * finite inverse count as zero.
  */
-static float group_scale(int32_t top_bits, float limit, float *inverse)
+static float group_scale(int32_t top_bits, float limit, float known,
+                         float *inverse)
 {
     float top;
     *inverse = 0;
@@ -16,19 +18,19 @@ static float group_scale(int32_t top_bits, float limit, float *inverse)
     memcpy(&top, &top_bits, sizeof(top));
     if (top < 1e-34f)
         return 0;
-    *inverse = limit / top;
-    return top / limit;
+    *inverse = known > 0 ? 1 / known : limit / top;
+    return known > 0 ? known : top / limit;
 }
 
 /* n <= Q16_GROUP, a multiple of CPU_BLOCK */
-static float q16_group(const float *x, int64_t n, int16_t *q)
+static float q16_group(const float *x, int64_t n, float scale, int16_t *q)
 {
     vi top = vi_zero();
     float inverse, d;
 
     for (int64_t i = 0; i < n; i += VL)
         top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
-    d = group_scale(vi_hmax32(top), Q16_MAX, &inverse);
+    d = group_scale(vi_hmax32(top), Q16_MAX, scale, &inverse);
     for (int64_t i = 0; i < n; i += VL) {
         vf v = inverse ? vf_mul(vf_load(x + i), vf_set1(inverse)) : vf_zero();
         vi_store_16(q + i, vf_to_int(v));
@@ -45,7 +47,7 @@ size_t ISA(cpu_x86_q16_size)(int64_t k)
 }
 
 void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
-                           int64_t k, void *out)
+                           int64_t k, float scale, void *out)
 {
     size_t size = ISA(cpu_x86_q16_size)(k);
 
@@ -53,19 +55,20 @@ void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
         int16_t *q = (int16_t *)((uint8_t *)out + (size_t)i * size);
         float *d = (float *)(q + q16_length(k));
         for (int64_t j = 0; j < k; j += Q16_GROUP)
-            *d++ =
-                q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP, q + j);
+            *d++ = q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP,
+                             scale, q + j);
     }
 }
 
-static float q8_block(const float *x, int8_t *q, float *sum, float *halves)
+static float q8_block(const float *x, float scale, int8_t *q, float *sum,
+                      float *halves)
 {
     vi top = vi_zero();
     float inverse, d;
 
     for (int i = 0; i < CPU_BLOCK; i += VL)
         top = vi_max32(top, vf_abs_bits(vf_load(x + i)));
-    d = group_scale(vi_hmax32(top), 127, &inverse);
+    d = group_scale(vi_hmax32(top), 127, scale, &inverse);
     for (int h = 0; h < 2; h++) {
         vi total = vi_zero();
         for (int i = h * 16; i < h * 16 + 16; i += VL) {
@@ -88,7 +91,7 @@ size_t ISA(cpu_x86_q8_size)(int64_t k)
 }
 
 void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
-                          int64_t k, void *out)
+                          int64_t k, float scale, void *out)
 {
     size_t size = ISA(cpu_x86_q8_size)(k);
 
@@ -97,7 +100,7 @@ void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
         float *d = (float *)(q + k);
         float *sum = d + k / CPU_BLOCK, *halves = sum + k / CPU_BLOCK;
         for (int64_t j = 0; j < k; j += CPU_BLOCK, halves += 2)
-            *d++ = q8_block(x + j, q + j, sum++, halves);
+            *d++ = q8_block(x + j, scale, q + j, sum++, halves);
     }
 }
 
@@ -113,11 +116,11 @@ static void part_pairs(int8_t *q)
 }
 
 void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
-                               int64_t k, void *out)
+                               int64_t k, float scale, void *out)
 {
     size_t size = ISA(cpu_x86_q8_size)(k);
 
-    ISA(cpu_x86_q8_rows)(x, x_stride, n, k, out);
+    ISA(cpu_x86_q8_rows)(x, x_stride, n, k, scale, out);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < k; j += CPU_BLOCK)
             part_pairs((int8_t *)out + (size_t)i * size + j);

@@ -45,9 +45,9 @@ static inline const float *q8_sums(const void *row, int64_t k, int group)
 
 size_t ISA(cpu_x86_q16_size)(int64_t k);
 void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
-                           int64_t k, void *out);
+                           int64_t k, float scale, void *out);
 size_t ISA(cpu_x86_q8_size)(int64_t k);
 void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
-                          int64_t k, void *out);
+                          int64_t k, float scale, void *out);
 void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
-                               int64_t k, void *out);
+                               int64_t k, float scale, void *out);

@@ -69,6 +69,6 @@ static void from_f32(const float *src, void *dst, int64_t n)
 
 void ISA(cpu_x86_q8_0)(cpu_kernels *table)
 {
-    table->formats[DTYPE] =
-        (cpu_format){matmul, {PREPARE_SIZE, PREPARE_ROWS}, to_f32, from_f32};
+    table->formats[DTYPE] = (cpu_format){
+        matmul, {PREPARE_SIZE, PREPARE_ROWS, PREPARE_EXACT}, to_f32, from_f32};
 }
