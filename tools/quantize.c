@@ -17,7 +17,8 @@ typedef struct quantize_args {
     tool_common common;
     const char *text, *calibrate, *format;
     int64_t n_ctx;
-    bool list;
+    double prune;
+    bool plain, list;
 } quantize_args;
 
 #define AT(member) offsetof(quantize_args, member)
@@ -27,6 +28,12 @@ static const tool_option options[] = {
                     "measure the perplexity of this text before and after"),
     TOOL_OPT_STRING(0, "calibrate", "FILE", AT(calibrate),
                     "find the scales of activations with this text, for w8a8"),
+    TOOL_OPT_FLOAT(0, "prune", AT(prune), 0, 1,
+                   "w8a8: part of the layers whose outliers are cut off, "
+                   "those to which they matter least; 1: all"),
+    TOOL_OPT_FLAG(0, "plain", AT(plain),
+                  "w8a8: ranges to the largest activation, and no outliers, "
+                  "to compare with"),
     TOOL_OPT_INT('c', "ctx-size", AT(n_ctx), 2, INT32_MAX,
                  "tokens of a window of --text"),
     TOOL_OPT_FLAG(0, "list", AT(list), "list the types"),
@@ -84,7 +91,8 @@ static const tool_column columns[] = {
     {"tensor", false},     {"shape", true},
     {"from", false},       {"to", false},
     {"size", true},        {"error", true},
-    {"input scale", true}, {"perplexity before", true},
+    {"input scale", true}, {"importance", true},
+    {"outliers", true},    {"perplexity before", true},
     {"after", true},
 };
 enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
@@ -107,7 +115,8 @@ static const char *type_name(const clv_quantized_tensor *t, char out[32])
 typedef struct row {
     const char *name, *shape, *from, *to;
     uint64_t elements, size;
-    double error, input_scale, before, after; /* NAN: none */
+    double error, input_scale, importance, outliers; /* NAN: none */
+    double before, after;
 } row;
 
 /* "" for NAN. */
@@ -121,7 +130,7 @@ static const char *number_text(double x, const char *format, char out[32])
 
 static void add_row(work *w, const row *r)
 {
-    char size[TOOL_QUANTITY_MAX], numbers[4][32];
+    char size[TOOL_QUANTITY_MAX], numbers[6][32];
     tool_record record = tool_record_begin();
     tool_record_string(&record, "tensor", r->name);
     tool_record_number(&record, "elements", (double)r->elements);
@@ -130,6 +139,8 @@ static void add_row(work *w, const row *r)
     tool_record_number(&record, "bytes", (double)r->size);
     tool_record_number(&record, "error", r->error);
     tool_record_number(&record, "input_scale", r->input_scale);
+    tool_record_number(&record, "importance", r->importance);
+    tool_record_number(&record, "outliers", r->outliers);
     tool_record_number(&record, "ppl_before", r->before);
     tool_record_number(&record, "ppl_after", r->after);
     const char *cells[N_COLUMNS] = {
@@ -140,8 +151,10 @@ static void add_row(work *w, const row *r)
         tool_bytes(r->size, size),
         number_text(r->error, "%.5f", numbers[0]),
         number_text(r->input_scale, "%.5g", numbers[1]),
-        number_text(r->before, "%.4f", numbers[2]),
-        number_text(r->after, "%.4f", numbers[3]),
+        number_text(r->importance, "%.2e", numbers[2]),
+        number_text(r->outliers, "%.0f", numbers[3]),
+        number_text(r->before, "%.4f", numbers[4]),
+        number_text(r->after, "%.4f", numbers[5]),
     };
     tool_table_add(&w->table, record, cells);
 }
@@ -152,19 +165,22 @@ static void on_tensor(void *ctx, const clv_quantized_tensor *t)
     char to[32], shape[48];
     snprintf(shape, sizeof shape, "%" PRIu64 " x %" PRIu64, t->rows,
              t->columns);
-    add_row(w, &(row){
-                   .name = t->name,
-                   .shape = shape,
-                   .from = clv_dtype_name(t->from),
-                   .to = type_name(t, to),
-                   .elements = t->rows * t->columns,
-                   .size = t->size,
-                   .error = t->error,
-                   .input_scale = t->input_scale > 0 ? (double)t->input_scale
-                                                     : (double)NAN,
-                   .before = (double)NAN,
-                   .after = (double)NAN,
-               });
+    add_row(w,
+            &(row){
+                .name = t->name,
+                .shape = shape,
+                .from = clv_dtype_name(t->from),
+                .to = type_name(t, to),
+                .elements = t->rows * t->columns,
+                .size = t->size,
+                .error = t->error,
+                .input_scale =
+                    t->input_scale > 0 ? (double)t->input_scale : (double)NAN,
+                .importance = t->input_scale > 0 ? t->importance : (double)NAN,
+                .outliers = t->outliers ? t->outliers : (double)NAN,
+                .before = (double)NAN,
+                .after = (double)NAN,
+            });
     w->elements += t->rows * t->columns;
     w->size += t->size;
 }
@@ -183,6 +199,8 @@ static void add_total(work *w)
                    .size = w->size,
                    .error = (double)NAN,
                    .input_scale = (double)NAN,
+                   .importance = (double)NAN,
+                   .outliers = (double)NAN,
                    .before = w->args->text ? exp(w->before.nll) : (double)NAN,
                    .after = w->args->text ? exp(w->after.nll) : (double)NAN,
                });
@@ -325,6 +343,8 @@ static clv_status quantize(work *w)
         .type = w->type.name,
         .n_threads = w->n_threads,
         .ranges = w->ranges,
+        .plain = w->args->plain,
+        .prune = (float)w->args->prune,
         .progress = tool_progress_report,
         .progress_ctx = &w->output.progress,
         .on_tensor = on_tensor,

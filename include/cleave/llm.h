@@ -407,7 +407,8 @@ CLV_API bool clv_quantize_type_at(uint32_t i, clv_quantize_type *out);
 CLV_API clv_status clv_quantize_type_find(const char *name,
                                           clv_quantize_type *out);
 
-/* The largest magnitudes of what each weight is multiplied with. */
+/* Of what each weight is multiplied with: the range of its magnitudes, and how
+ * much what lies outside matters. */
 typedef struct clv_ranges clv_ranges;
 CLV_API void clv_ranges_destroy(clv_ranges *ranges);
 /* By running a model over the n ids of a text, in windows that do not see each
@@ -425,12 +426,18 @@ typedef struct clv_quantized_tensor {
     uint64_t size;     /* bytes, scales included */
     double error;      /* root of the mean square, relative to the values' */
     float input_scale; /* 0: activations are not rounded */
+    /* How far predictions go off if outliers are cut off: nats a token. */
+    double importance;
+    uint32_t outliers; /* channels of a row at most; 0: they are cut off */
 } clv_quantized_tensor;
 
 typedef struct clv_quantize_params {
     const char *type;         /* of clv_quantize_type */
     uint32_t n_threads;       /* 0: all processors; the file is the same */
     const clv_ranges *ranges; /* for types that are calibrated */
+    float prune; /* of their layers, the part whose outliers are cut off: those
+                    to which they matter least; 0..1 */
+    bool plain;  /* ranges reach to the largest magnitude, without outliers */
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
     void (*on_tensor)(void *ctx, const clv_quantized_tensor *t); /* or NULL */

@@ -107,12 +107,17 @@ void llm_tensor_part(const llm_tensor *tensor, uint32_t part,
                      char name[LLM_TENSOR_NAME]);
 
 /* A weight of a model. The model owns it and its tensor. */
-typedef struct llm_weight {
+typedef struct llm_weight llm_weight;
+struct llm_weight {
     char name[LLM_TENSOR_NAME];
     clv_tensor *tensor;
     clv_tensor *scales; /* of the tensor, or NULL */
     float input_scale;  /* by which its other factor is rounded; 0: it is not */
-} llm_weight;
+    /* [in, out, 1]: what is left of the other factor is multiplied with; NULL:
+     * that is cut off. */
+    const llm_weight *outliers;
+    uint32_t outlier_bound; /* channels of a row in which something is left */
+};
 
 /* A matrix or a norm, and what is added after it. Absent ones are NULL. */
 typedef struct llm_linear {
@@ -122,6 +127,7 @@ typedef struct llm_linear {
 typedef struct llm_weights {
     llm_linear model[LLM_ROLE_COUNT];
     llm_linear (*layers)[LLM_ROLE_COUNT];   /* [n_layers], owned by the model */
+    bool outliers;                          /* some weight has them */
     const llm_weight *rope[LLM_ROPE_LISTS]; /* [rope_dim / 2] for CLV_OP_ROPE;
                                                NULL: there is none */
 } llm_weights;
@@ -143,11 +149,16 @@ typedef struct llm_graph {
     clv_value rope_main; /* input: frequencies that change with the length of
                             the context; CLV_NO_TENSOR: they do not */
     clv_value embd, rope[2]; /* set by llm_embed(): MAIN and LOCAL */
-    /* The latest value that was rounded for a product: q, k and v share one. */
+    clv_value ones; /* input [n, 1]; CLV_NO_TENSOR: no weight has outliers */
+    /* The latest value that was rounded for a product: q, k and v share one;
+     * then what was left of it, and in which channels. */
     clv_value unrounded, rounded;
     float rounded_by;
-    /* Told what a weight is multiplied with; may be NULL. */
-    void (*observe)(void *ctx, clv_value x, const llm_weight *w);
+    clv_value cut, left, channels; /* cut: of what */
+    uint32_t bound;
+    /* Told what a weight is multiplied with, answers what to take for it; may
+     * be NULL. */
+    clv_value (*observe)(void *ctx, clv_value x, const llm_weight *w);
     void *observe_ctx;
 } llm_graph;
 

@@ -8,26 +8,49 @@ static clv_value use(llm_graph *g, const llm_weight *w)
     return w ? clv_graph_weight(g->graph, w->name, w->tensor) : CLV_NO_TENSOR;
 }
 
-/* What a weight is multiplied with: x, rounded where the weight says so. */
-static clv_value factor(llm_graph *g, clv_value x, const llm_weight *w)
+/* x rounded for a weight. */
+static clv_value round_for(llm_graph *g, clv_value x, const llm_weight *w)
 {
-    if (g->observe)
-        g->observe(g->observe_ctx, x, w);
-    if (!w->input_scale)
-        return x;
     if (x != g->unrounded || w->input_scale != g->rounded_by) {
         g->rounded = clv_graph_round(g->graph, x, w->input_scale);
         g->unrounded = x;
         g->rounded_by = w->input_scale;
+        g->cut = CLV_NO_TENSOR;
     }
     return g->rounded;
 }
 
+/* The product of what rounding x cut off: few channels of a row have something
+ * of it, each of which is an expert with one input, that is always 1. */
+static clv_value outliers(llm_graph *g, clv_value x, const llm_weight *w)
+{
+    if (g->cut != x || g->bound != w->outlier_bound) {
+        g->left = clv_graph_excess(g->graph, x, 127 * w->input_scale);
+        g->channels = clv_graph_nonzero(g->graph, g->left, w->outlier_bound);
+        g->cut = x;
+        g->bound = w->outlier_bound;
+    }
+    return clv_graph_matmul_experts(g->graph, g->ones, use(g, w->outliers),
+                                    g->channels, g->left, false);
+}
+
+/* x * weight + bias. What is rounded for w is a sum of two parts, which may be
+ * computed on two devices at once. */
+static clv_value product(llm_graph *g, clv_value x, const llm_weight *w,
+                         clv_value weight, clv_value bias)
+{
+    if (g->observe)
+        x = g->observe(g->observe_ctx, x, w);
+    if (!w->input_scale)
+        return clv_graph_matmul(g->graph, x, weight, bias);
+    const clv_value y = clv_graph_matmul_rounded(g->graph, round_for(g, x, w),
+                                                 weight, bias, w->input_scale);
+    return w->outliers ? clv_graph_add(g->graph, y, outliers(g, x, w)) : y;
+}
+
 clv_value llm_linear_of(llm_graph *g, clv_value x, const llm_linear *w)
 {
-    const clv_value weight = use(g, w->weight);
-    return clv_graph_matmul(g->graph, factor(g, x, w->weight), weight,
-                            use(g, w->bias));
+    return product(g, x, w->weight, use(g, w->weight), use(g, w->bias));
 }
 
 clv_value llm_norm(llm_graph *g, clv_value x, const llm_linear *w)
@@ -173,6 +196,8 @@ void llm_select_rows(llm_graph *g, uint32_t layer, clv_value *const *values,
         return;
     for (uint32_t i = 0; i < n; i++)
         *values[i] = clv_graph_get_rows(g->graph, *values[i], g->out_ids);
+    if (g->ones != CLV_NO_TENSOR)
+        g->ones = clv_graph_get_rows(g->graph, g->ones, g->out_ids);
 }
 
 /* The residual and what a part of the layer gives. */
@@ -204,9 +229,8 @@ clv_value llm_logits(llm_graph *g, clv_value x)
     const llm_weight *w =
         output->weight ? output->weight : ends[LLM_TOKEN_EMBD].weight;
     x = llm_norm(g, x, &ends[LLM_OUTPUT_NORM]);
-    x = clv_graph_matmul(g->graph, factor(g, x, w),
-                         output->weight ? use(g, w) : g->embd,
-                         use(g, output->bias));
+    x = product(g, x, w, output->weight ? use(g, w) : g->embd,
+                use(g, output->bias));
     return g->hp->final_softcap
                ? clv_graph_softcap(g->graph, x, g->hp->final_softcap)
                : x;

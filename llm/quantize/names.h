@@ -2,6 +2,9 @@
  * How a GGUF file holds integers with scales: docs/quantize.md. A matrix
  * "x.weight" is of type I8, its scales are "x.scale", and "x.input_scale" is
  * the one by which activations are rounded before they are multiplied by it.
+ * "x.outliers", F16, is the matrix in floats, transposed: what rounding cuts
+ * off is multiplied with it. "x.outlier_channels", I32, tells how many channels
+ * of a row that is at most, and then those that it mostly is.
  */
 #pragma once
 
@@ -12,6 +15,9 @@
 #define LLM_INT4_KEY "cleave.int4"
 /* The scheme, for people: "w8a8". */
 #define LLM_SCHEME_KEY "cleave.scheme"
+
+#define LLM_OUTLIERS "outliers"
+#define LLM_OUTLIER_CHANNELS "outlier_channels"
 
 enum { LLM_SCALE_NAME = 160 };
 

@@ -1,6 +1,7 @@
 #include "../files/gguf_kv.h"
 #include "integer.h"
 #include "names.h"
+#include "outliers.h"
 #include "ranges.h"
 #include "recode.h"
 
@@ -90,9 +91,26 @@ static void describe_model(const llm_gguf *g, llm_mix_model *m)
 /* ------------------------------------------------------------------------ */
 /* Output                                                                   */
 
-/* The divisors of what the down projection of a layer is multiplied with, by
- * the name of one of the layer's weights; n of them, or NULL. */
-static const float *divisors(const quantization *q, llm_str name, uint64_t n)
+/* What a weight is multiplied with; NULL: it is not rounded. */
+static const llm_input_range *input_of(const quantization *q,
+                                       const llm_recode_tensor *t)
+{
+    return q->mix->static_inputs && t->to.quant
+               ? llm_ranges_find(q->params->ranges, t->name)
+               : NULL;
+}
+
+/* The divisors of what a weight is multiplied with; n of them, or NULL. */
+static const float *divisors(const quantization *q, llm_str weight, uint64_t n)
+{
+    const llm_input_range *r = llm_ranges_find(q->params->ranges, weight);
+    return r && r->columns == n ? r->divisors : NULL;
+}
+
+/* The same for the down projection of a layer, by the name of one of the
+ * layer's weights. */
+static const float *down_divisors(const quantization *q, llm_str name,
+                                  uint64_t n)
 {
     const size_t end = strlen("ffn_up.weight");
     char down[LLM_SCALE_NAME];
@@ -100,7 +118,7 @@ static const float *divisors(const quantization *q, llm_str name, uint64_t n)
         return NULL;
     snprintf(down, sizeof down, "%.*sffn_down.weight", (int)(name.size - end),
              name.data);
-    return llm_ranges_divisors(q->params->ranges, llm_str_of(down), n);
+    return divisors(q, llm_str_of(down), n);
 }
 
 static bool ends_with(llm_str name, const char *end)
@@ -115,10 +133,9 @@ static void move_sizes(const quantization *q, llm_recode_tensor *t)
     if (!q->mix->static_inputs || !t->to.quant)
         return;
     if (ends_with(t->name, ".ffn_up.weight"))
-        t->row_divisors = divisors(q, t->name, t->rows);
+        t->row_divisors = down_divisors(q, t->name, t->rows);
     if (ends_with(t->name, ".ffn_down.weight"))
-        t->column_factors =
-            llm_ranges_divisors(q->params->ranges, t->name, t->columns);
+        t->column_factors = divisors(q, t->name, t->columns);
 }
 
 /* A tensor of the file. */
@@ -142,14 +159,25 @@ static llm_recode_tensor tensor_at(const quantization *q, uint64_t i)
     return out;
 }
 
+/* Whether what lies outside the range is multiplied with floats. */
+static bool has_outliers(const quantization *q, const llm_recode_tensor *t)
+{
+    const llm_input_range *r = input_of(q, t);
+    return r && !q->params->plain && r->columns == t->columns &&
+           llm_ranges_keep(q->params->ranges, r, q->params->prune);
+}
+
 /* The scale by which activations are rounded in front of a weight; 0: they are
  * not. */
 static float input_scale(const quantization *q, const llm_recode_tensor *t)
 {
-    if (!q->mix->static_inputs || !t->to.quant)
+    const llm_input_range *r = input_of(q, t);
+    if (!r)
         return 0;
-    return llm_integer_reach(CLV_DTYPE_I8,
-                             llm_ranges_find(q->params->ranges, t->name));
+    const float range = q->params->plain     ? r->clamp.largest
+                        : has_outliers(q, t) ? r->clamp.range
+                                             : r->clamp.alone;
+    return llm_integer_reach(CLV_DTYPE_I8, range);
 }
 
 /* Adds the scales of a tensor to the list in the file. */
@@ -172,7 +200,8 @@ static clv_status describe_scales(const quantization *q,
                                &(int64_t){1});
     llm_scale_name(t->name, "scale", name);
     llm_gguf_writer_tensor(q->out, llm_str_of(name), CLV_DTYPE_F32, rank, dims);
-    return CLV_OK;
+    return has_outliers(q, t) ? llm_outliers_describe(q->out, t, input_of(q, t))
+                              : CLV_OK;
 }
 
 static clv_status describe_tensors(quantization *q, uint64_t *total)
@@ -224,6 +253,7 @@ static clv_status finish_tensor(const quantization *q,
                                 const llm_recode_result *result)
 {
     const clv_quantize_params *params = q->params;
+    const llm_input_range *range = input_of(q, t);
     const float input = input_scale(q, t);
     uint64_t size = 0;
     if (input > 0)
@@ -231,6 +261,9 @@ static clv_status finish_tensor(const quantization *q,
     if (result->scales)
         CLV_TRY(llm_gguf_writer_data(q->out, result->scales,
                                      result->n_scales * sizeof(float)));
+    const bool split = has_outliers(q, t);
+    if (split)
+        CLV_TRY(llm_outliers_write(q->out, t, input_of(q, t)));
     if (!params->on_tensor)
         return CLV_OK;
     CLV_TRY(clv_dtype_size(t->to.dtype, t->rows * t->columns, &size));
@@ -243,9 +276,12 @@ static clv_status finish_tensor(const quantization *q,
         .group = t->to.group,
         .rows = t->rows,
         .columns = t->columns,
-        .size = size + result->n_scales * sizeof(float),
+        .size = size + result->n_scales * sizeof(float) +
+                (split ? t->rows * t->columns * sizeof(uint16_t) : 0),
         .error = result->power > 0 ? sqrt(result->error / result->power) : 0,
         .input_scale = input,
+        .importance = range ? range->clamp.importance : 0,
+        .outliers = split ? range->bound : 0,
     };
     params->on_tensor(params->on_tensor_ctx, &info);
     return CLV_OK;
@@ -318,6 +354,11 @@ clv_status clv_quantize(const char *in, const char *out,
                          "%s rounds activations by scales that a text gives; "
                          "calibrate with one",
                          q.mix->name);
+    if (!(params->prune >= 0 && params->prune <= 1))
+        return clv_error(CLV_ERR_INVALID,
+                         "a part of %g of the layers cannot be pruned; give 0 "
+                         "to 1",
+                         (double)params->prune);
     CLV_TRY(llm_gguf_open(in, &g));
     q.in = g;
     describe_model(g, &q.model);

@@ -2,18 +2,19 @@
 
 #include "../base/array.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct range {
+typedef struct entry {
     char *weight;
-    float largest;
-    float *divisors; /* [n], or NULL */
-    uint64_t n;
-} range;
+    llm_input_range range;
+    float *divisors;
+    uint32_t *over;
+} entry;
 
 struct clv_ranges {
-    range *items;
+    entry *items;
     uint64_t n, capacity;
 };
 
@@ -23,7 +24,20 @@ clv_status llm_ranges_create(clv_ranges **out)
     return *out ? CLV_OK : llm_no_memory("ranges");
 }
 
-static range *find(const clv_ranges *ranges, llm_str weight)
+static void finish(entry *e)
+{
+    free(e->weight);
+    free(e->divisors);
+    free(e->over);
+}
+
+static void *copy_of(const void *from, uint64_t size)
+{
+    void *to = malloc(size ? size : 1);
+    return to ? memcpy(to, from, size) : NULL;
+}
+
+static entry *find(const clv_ranges *ranges, llm_str weight)
 {
     for (uint64_t i = 0; i < ranges->n; i++)
         if (llm_str_equal(llm_str_of(ranges->items[i].weight), weight))
@@ -31,51 +45,84 @@ static range *find(const clv_ranges *ranges, llm_str weight)
     return NULL;
 }
 
-clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight, float largest,
-                          const float *divisors, uint64_t n)
+clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight,
+                          const llm_input_range *range)
 {
-    range *old = find(ranges, weight);
+    entry *old = find(ranges, weight);
     if (old) {
-        old->largest = largest > old->largest ? largest : old->largest;
+        if (range->clamp.alone > old->range.clamp.alone)
+            old->range.clamp = range->clamp;
+        if (range->bound > old->range.bound)
+            old->range.bound = range->bound;
         return CLV_OK;
     }
-    range r = {.weight = strndup(weight.data, weight.size),
-               .largest = largest,
-               .divisors = divisors ? calloc(n, sizeof *divisors) : NULL,
-               .n = n};
-    clv_status status = !r.weight || (divisors && !r.divisors)
-                            ? llm_no_memory("ranges")
-                            : LLM_ARRAY_ADD(ranges, r);
-    if (status) {
-        free(r.weight);
-        free(r.divisors);
-    } else if (divisors) {
-        memcpy(r.divisors, divisors, n * sizeof *divisors);
-    }
+    const uint64_t n = range->columns;
+    entry e = {.weight = strndup(weight.data, weight.size), .range = *range};
+    e.over = copy_of(range->over, n * sizeof *e.over);
+    if (range->divisors)
+        e.divisors = copy_of(range->divisors, n * sizeof *e.divisors);
+    e.range.over = e.over;
+    e.range.divisors = e.divisors;
+    const clv_status status =
+        !e.weight || !e.over || (range->divisors && !e.divisors)
+            ? llm_no_memory("ranges")
+            : LLM_ARRAY_ADD(ranges, e);
+    if (status)
+        finish(&e);
     return status;
 }
 
-const float *llm_ranges_divisors(const clv_ranges *ranges, llm_str weight,
-                                 uint64_t n)
+const llm_input_range *llm_ranges_find(const clv_ranges *ranges, llm_str weight)
 {
-    const range *r = find(ranges, weight);
-    return r && r->n == n ? r->divisors : NULL;
+    const entry *e = find(ranges, weight);
+    return e ? &e->range : NULL;
 }
 
-float llm_ranges_find(const clv_ranges *ranges, llm_str weight)
+bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,
+                     float prune)
 {
-    const range *r = find(ranges, weight);
-    return r ? r->largest : 0;
+    uint64_t layers = 0, before = 0; /* before: to which they matter more */
+    for (uint64_t i = 0; i < ranges->n; i++) {
+        const llm_input_range *r = &ranges->items[i].range;
+        bool first = true;
+        for (uint64_t j = 0; j < i; j++)
+            first &= ranges->items[j].range.layer != r->layer;
+        const double more = r->clamp.importance - range->clamp.importance;
+        layers += first;
+        before += first && (more > 0 || (more == 0 && r->layer < range->layer));
+    }
+    const double pruned = floor((double)prune * (double)layers + 1e-6);
+    return range->bound && (double)before < (double)layers - pruned;
+}
+
+uint64_t llm_input_hot(const llm_input_range *range, int32_t *channels)
+{
+    uint64_t all = 0, covered = 0, n = 0;
+    for (uint64_t i = 0; i < range->columns; i++)
+        all += range->over[i];
+    /* By falling counts: from each count on, all channels that have it. */
+    for (uint32_t least = UINT32_MAX; covered * 10 < all * 9;) {
+        uint32_t next = 0;
+        for (uint64_t i = 0; i < range->columns; i++)
+            if (range->over[i] < least && range->over[i] > next)
+                next = range->over[i];
+        for (uint64_t i = 0; i < range->columns; i++)
+            covered += range->over[i] == next ? next : 0;
+        least = next;
+        n = 0;
+        for (uint64_t i = 0; i < range->columns; i++)
+            if (range->over[i] >= least)
+                channels[n++] = (int32_t)i;
+    }
+    return n;
 }
 
 void clv_ranges_destroy(clv_ranges *ranges)
 {
     if (!ranges)
         return;
-    for (uint64_t i = 0; i < ranges->n; i++) {
-        free(ranges->items[i].weight);
-        free(ranges->items[i].divisors);
-    }
+    for (uint64_t i = 0; i < ranges->n; i++)
+        finish(&ranges->items[i]);
     free(ranges->items);
     free(ranges);
 }

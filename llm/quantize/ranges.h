@@ -1,21 +1,37 @@
 /*
- * What calibration found out about the factors of each weight: a range, outside
- * which values are cut off, and perhaps divisors of the columns. What makes a
- * column divides it, and the weight has its column times as much, so the model
- * computes the same from values that fit one range better.
+ * What calibration found out about the factors of each weight: ranges, outside
+ * which values are cut off or are outliers, the outliers, and perhaps divisors
+ * of the columns. What makes a column divides it, and the weight has its column
+ * times as much, so the model computes the same from values that fit one range
+ * better.
  */
 #pragma once
 
 #include "../base/str.h"
+#include "spread.h"
 
 #include <cleave/llm.h>
 
+typedef struct llm_input_range {
+    llm_clamp clamp;
+    uint32_t layer; /* number of what is multiplied: q, k and v have the same */
+    uint64_t columns;
+    const float *divisors; /* [columns], or NULL */
+    const uint32_t *over;  /* [columns] how often a value was an outlier */
+    uint32_t bound;        /* outliers of a row; 0: there are none */
+} llm_input_range;
+
 clv_status llm_ranges_create(clv_ranges **out);
-/* Raises the range of a weight to at least this. divisors: [n], or NULL. */
-clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight, float largest,
-                          const float *divisors, uint64_t n);
-/* NULL where there are none, or not n of them. */
-const float *llm_ranges_divisors(const clv_ranges *ranges, llm_str weight,
-                                 uint64_t n);
-/* 0 for a weight that was not seen. */
-float llm_ranges_find(const clv_ranges *ranges, llm_str weight);
+/* Copies a range; of several of one weight the widest stays. */
+clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight,
+                          const llm_input_range *range);
+/* NULL for a weight that was not seen. */
+const llm_input_range *llm_ranges_find(const clv_ranges *ranges,
+                                       llm_str weight);
+/* Whether a range has outliers and its layer is not among that part of all
+ * layers to which they matter least. */
+bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,
+                     float prune);
+/* The channels that nine of ten outliers are in, as few as can be, in order.
+ * channels: [columns]. Returns how many. */
+uint64_t llm_input_hot(const llm_input_range *range, int32_t *channels);

@@ -88,20 +88,32 @@ static void adjust(const llm_recode_tensor *t, uint64_t row, float *x)
         x[i] *= inverse * (t->column_factors ? t->column_factors[i] : 1);
 }
 
+static uint64_t row_size(const llm_recode_tensor *t)
+{
+    const clv_format *from = clv_format_of(t->from);
+    return t->columns / from->elements * from->bytes;
+}
+
+void llm_recode_row(const llm_recode_tensor *t, uint64_t row, float *out)
+{
+    const uint64_t from = source_row(row, t->interleave);
+    const uint8_t *data = t->data;
+    clv_format_of(t->from)->decode(data + from * row_size(t), out,
+                                   (int64_t)t->columns);
+    if (t->row_divisors || t->column_factors)
+        adjust(t, from, out);
+}
+
 static void read_rows(llm_recode_piece *p)
 {
     const llm_recode_tensor *t = p->tensor;
-    const clv_format *from = clv_format_of(t->from);
-    const uint64_t size = t->columns / from->elements * from->bytes;
+    const uint64_t size = row_size(t);
     const uint8_t *data = t->data;
     for (uint64_t i = 0; i < p->rows; i++) {
-        const uint64_t row = source_row(p->begin + i, t->interleave);
-        const uint8_t *at = data + row * size;
-        from->decode(at, p->values + i * t->columns, (int64_t)t->columns);
-        if (t->row_divisors || t->column_factors)
-            adjust(t, row, p->values + i * t->columns);
+        llm_recode_row(t, p->begin + i, p->values + i * t->columns);
         if (t->from == t->to.dtype)
-            memcpy(p->encoded + i * size, at, size);
+            memcpy(p->encoded + i * size,
+                   data + source_row(p->begin + i, t->interleave) * size, size);
     }
 }
 

@@ -55,6 +55,9 @@ void llm_recode_finish(llm_recode *r); /* of zeroes is legal */
 clv_status llm_recode_write(llm_recode *r, const llm_recode_tensor *t,
                             llm_recode_result *result);
 
+/* Row `row` of a tensor as it is written, in F32: [columns]. */
+void llm_recode_row(const llm_recode_tensor *t, uint64_t row, float *out);
+
 /* The scales that a tensor has: rank 0 for none; dims: [2]. */
 uint32_t llm_recode_scales(const llm_target *to, uint64_t rows,
                            uint64_t columns, int64_t *dims);

@@ -35,7 +35,7 @@ static clv_status ask_lengths(llm_runners *r, const clv_graph *graph)
 
 static clv_status find_lengths(llm_runners *r, const llm_request *q)
 {
-    const llm_shape shape = {q->n, true, q->all_logits, false};
+    const llm_shape shape = {q->n, true, q->all_logits, false, NULL};
     llm_runner *runner;
     if (r->lengths || !r->fixed)
         return CLV_OK;
@@ -151,7 +151,7 @@ uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
     const uint32_t n = llm_choice_length(r, q->n);
-    return (llm_shape){n, n == 1, q->all_logits, false};
+    return (llm_shape){n, n == 1, q->all_logits, false, NULL};
 }
 
 static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
@@ -164,9 +164,9 @@ static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
 clv_status llm_choice_weigh(const llm_runners *r, const llm_request *q,
                             const clv_device *dev, uint64_t bytes, double *ns)
 {
-    const llm_shape shape = r->fixed
-                                ? (llm_shape){q->n, true, q->all_logits, false}
-                                : open_shape(r, q);
+    const llm_shape shape =
+        r->fixed ? (llm_shape){q->n, true, q->all_logits, false, NULL}
+                 : open_shape(r, q);
     llm_runner *runner;
     CLV_TRY(make_graph(r, &shape, &runner));
     clv_status status = llm_runner_weigh(runner, &r->params, dev, bytes, ns);
@@ -202,7 +202,7 @@ clv_status llm_choice_shapes(llm_runners *r, const llm_request *q,
     CLV_TRY(find_lengths(r, q));
     *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->n_free, tried);
     for (uint32_t i = 0; i < *n; i++)
-        shapes[i] = (llm_shape){tried[i], true, q->all_logits, false};
+        shapes[i] = (llm_shape){tried[i], true, q->all_logits, false, NULL};
     return CLV_OK;
 }
 

@@ -1,5 +1,7 @@
 #include "runner.h"
 
+#include "importance.h"
+
 #include "../base/array.h"
 #include "../base/str.h"
 
@@ -20,17 +22,33 @@ static void add_states(llm_runner *r, const llm_kv_cache *cache)
     }
 }
 
-static void observe(void *ctx, clv_value x, const llm_weight *w)
+/* x rounded, in a layer for which that is asked. */
+static clv_value round_for(llm_runner *r, clv_value x, uint64_t product)
+{
+    const llm_rounding *how = r->shape.rounding;
+    clv_graph *g = r->graph;
+    if (how->layers[product] != how->layer)
+        return x;
+    if (!how->divisors)
+        return clv_graph_round(g, x, how->scale);
+    const clv_value inverse = clv_graph_weight(g, "inverse", how->inverse);
+    x = clv_graph_round(g, clv_graph_mul(g, x, inverse), how->scale);
+    return clv_graph_mul(g, x, clv_graph_weight(g, "divisors", how->divisors));
+}
+
+static clv_value observe(void *ctx, clv_value x, const llm_weight *w)
 {
     llm_runner *r = ctx;
     const llm_observed o = {x, w};
-    bool known = false;
+    const uint64_t product = r->observed.n;
+    bool known = r->shape.rounding;
     for (uint64_t i = 0; i < r->observed.n; i++)
         known |= r->observed.items[i].x == x;
     if (!known)
         clv_graph_output(r->graph, x, w->name);
     if (LLM_ARRAY_ADD(&r->observed, o))
         r->observed.failed = true;
+    return r->shape.rounding ? round_for(r, x, product) : x;
 }
 
 static clv_status build(llm_runner *r, const llm_kv_cache *cache)
@@ -56,17 +74,23 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
         const clv_dim one = clv_dim_fixed(1);
         io->out_ids = clv_graph_input(g, "out_ids", CLV_DTYPE_I32, 1, &one);
     }
+    const clv_dim column[] = {n, clv_dim_fixed(1)};
+    io->ones = io->weights->outliers
+                   ? clv_graph_input(g, "ones", CLV_DTYPE_F32, 2, column)
+                   : CLV_NO_TENSOR;
+    const clv_value ones = io->ones;
     const clv_dim pairs = clv_dim_fixed(io->hp->rope_dim / 2);
     io->rope_main =
         io->weights->rope[LLM_ROPE_FAR]
             ? clv_graph_input(g, "rope_freqs", CLV_DTYPE_F32, 1, &pairs)
             : CLV_NO_TENSOR;
     add_states(r, cache);
-    if (r->shape.observed) {
+    if (r->shape.observed || r->shape.rounding) {
         io->observe = observe;
         io->observe_ctx = r;
     }
     r->logits = io->hp->arch->build(io);
+    io->ones = ones; /* later layers have rows of it */
     if (r->observed.failed)
         return llm_no_memory("a graph");
     clv_graph_output(g, r->logits, "logits");
@@ -256,6 +280,8 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
     if (runner->io.out_ids != CLV_NO_TENSOR)
         *(int32_t *)input(runner, runner->io.out_ids) = (int32_t)(n - 1);
     set_rope(runner, far);
+    for (uint32_t i = 0; runner->io.ones != CLV_NO_TENSOR && i < rows; i++)
+        ((float *)input(runner, runner->io.ones))[i] = 1;
 
     runner->n_symbols = 0;
     if (!runner->shape.fixed)

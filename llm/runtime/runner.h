@@ -13,11 +13,14 @@
 #include "kv_cache.h"
 #include "model.h"
 
+typedef struct llm_rounding llm_rounding; /* importance.h */
+
 typedef struct llm_shape {
     uint32_t n_tokens;
     bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
     bool all_logits; /* of every token, not of the last one only */
     bool observed;   /* what weights are multiplied with can be read */
+    const llm_rounding *rounding; /* of that, while it is created; or NULL */
 } llm_shape;
 
 /* A product of the graph. */
@@ -38,7 +41,7 @@ typedef struct llm_runner {
         llm_observed *items;
         uint64_t n, capacity;
         bool failed;     /* memory ran out */
-    } observed;          /* with shape.observed */
+    } observed;          /* with shape.observed or rounding */
     clv_learned learned; /* from the latest run */
     int64_t symbols[2];  /* of the latest run */
     uint32_t n_symbols;

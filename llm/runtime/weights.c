@@ -90,6 +90,44 @@ static clv_status wrap_weight(const loader *l, const llm_source_tensor *t,
     return clv_tensor_set_quant(w->tensor, t->quant, t->group, w->scales);
 }
 
+/* Part of the float rows, which lie apart in the file. */
+static clv_status gather(const loader *l, const llm_source_tensor *t,
+                         const int64_t *dims, clv_tensor **out)
+{
+    const uint64_t row = (uint64_t)dims[1] * sizeof(uint16_t);
+    const char *from = t->outliers;
+    CLV_TRY(clv_tensor_create(l->ctx, CLV_DTYPE_F16, 3, dims, out));
+    char *to = clv_tensor_data(*out);
+    for (int64_t i = 0; i < dims[0]; i++, to += row)
+        memcpy(to, from + (uint64_t)i * t->outlier_row * sizeof(uint16_t), row);
+    return CLV_OK;
+}
+
+/* What outliers are multiplied with, each channel an expert. Used where they
+ * lie in the file, so that only channels that are outliers are read from it. */
+static clv_status add_outliers(const loader *l, const llm_source_tensor *t,
+                               llm_weight *to)
+{
+    const llm_source_tensor rows = {
+        .dtype = CLV_DTYPE_F16,
+        .rank = 3,
+        .dims = {t->dims[1], t->dims[0], 1},
+        .data = t->outliers,
+        .size = (uint64_t)(t->dims[0] * t->dims[1]) * sizeof(uint16_t),
+    };
+    llm_weight *w = NULL;
+    char name[LLM_TENSOR_NAME];
+    snprintf(name, sizeof name, "%.*s.outliers", (int)sizeof name - 16,
+             to->name);
+    CLV_TRY(append(l->list, name, &w));
+    to->outliers = w;
+    to->outlier_bound = t->outlier_bound;
+    l->list->size += rows.size;
+    return t->outlier_row == (uint64_t)t->dims[0]
+               ? wrap(l, &rows, &w->tensor)
+               : gather(l, t, rows.dims, &w->tensor);
+}
+
 /* As F32, which graphs expect of vectors. */
 static clv_status convert(const loader *l, const llm_source_tensor *t,
                           llm_weight *w)
@@ -109,6 +147,8 @@ static clv_status add(const loader *l, const char *name,
     clv_status status = t->rank == 1 && t->dtype != CLV_DTYPE_F32
                             ? convert(l, t, w)
                             : wrap_weight(l, t, w);
+    if (!status && t->outliers)
+        status = add_outliers(l, t, w);
     *out = w;
     return status ? clv_error_prefix(status, "tensor '%s'", name) : CLV_OK;
 }
@@ -122,6 +162,8 @@ static llm_source_tensor rows_of(const llm_source_tensor *t, int64_t first,
     part.dims[0] = n;
     part.data = (const uint8_t *)t->data + row * (uint64_t)first;
     part.size = row * (uint64_t)n;
+    if (t->outliers)
+        part.outliers = (const uint16_t *)t->outliers + first;
     if (t->n_scales > 1) {
         const uint64_t each = t->n_scales / (uint64_t)t->dims[0];
         part.scales = (const float *)t->scales + (uint64_t)first * each;
@@ -265,6 +307,8 @@ clv_status llm_weights_load(clv_context *ctx, llm_source *source,
                              : weights->layers[t.layer];
         CLV_TRY(load(&l, &t, to));
     }
+    for (uint64_t i = 0; i < list->n; i++)
+        weights->outliers |= list->items[i]->outliers != NULL;
     return load_rope(&l, weights->rope);
 }
 

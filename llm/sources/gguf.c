@@ -199,16 +199,16 @@ static void mark_used(gguf_source *s, const llm_gguf_tensor *t)
     s->used[t - llm_gguf_tensor_at(s->gguf, 0)] = true;
 }
 
-/* The tensor beside t, of `suffix` in place of "weight", in F32; NULL if there
- * is none. */
+/* The tensor beside t, of `suffix` in place of "weight"; NULL if there is none
+ * of that type. */
 static const llm_gguf_tensor *beside(gguf_source *s, const llm_gguf_tensor *t,
-                                     const char *suffix)
+                                     const char *suffix, uint32_t dtype)
 {
     char name[LLM_SCALE_NAME];
     const llm_gguf_tensor *found = llm_scale_name(t->name, suffix, name)
                                        ? llm_gguf_find(s->gguf, name)
                                        : NULL;
-    if (!found || found->dtype != CLV_DTYPE_F32)
+    if (!found || found->dtype != dtype)
         return NULL;
     mark_used(s, found);
     return found;
@@ -222,12 +222,50 @@ static bool is_int4(const gguf_source *s, llm_str name)
     return false;
 }
 
+static bool are_channels(const int32_t *ids, uint64_t n, int64_t columns)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= columns)
+            return false;
+    return true;
+}
+
+/* What outliers are multiplied with, as names.h says. */
+static clv_status find_outliers(gguf_source *s, const llm_gguf_tensor *t,
+                                llm_source_tensor *out)
+{
+    const llm_gguf_tensor *w = beside(s, t, LLM_OUTLIERS, CLV_DTYPE_F16);
+    const llm_gguf_tensor *list =
+        beside(s, t, LLM_OUTLIER_CHANNELS, CLV_DTYPE_I32);
+    const int64_t rows = out->dims[0], columns = out->dims[1];
+    if (!w && !list)
+        return CLV_OK;
+    const int32_t *ids = list ? (const void *)list->data : NULL;
+    if (!w || w->rank != 2 || w->dims[0] != columns || w->dims[1] != rows ||
+        !ids || list->rank != 1 || list->dims[0] < 1 || ids[0] < 1 ||
+        ids[0] > columns ||
+        !are_channels(ids + 1, (uint64_t)list->dims[0] - 1, columns))
+        return clv_error(CLV_ERR_FORMAT,
+                         "%s: beside '%s' there must be '%s' of shape "
+                         "[columns, rows] in f16 and '%s' in i32, a number of "
+                         "channels and channels of %" PRId64
+                         "; make the file again with cleave quantize",
+                         llm_gguf_path(s->gguf), llm_str_show(t->name).text,
+                         LLM_OUTLIERS, LLM_OUTLIER_CHANNELS, columns);
+    out->outliers = w->data;
+    out->outlier_row = (uint64_t)rows;
+    out->outlier_bound = (uint32_t)ids[0];
+    out->hot = ids + 1;
+    out->n_hot = (uint64_t)list->dims[0] - 1;
+    return CLV_OK;
+}
+
 /* Integers with their scales, as names.h says. */
 static clv_status find_scales(gguf_source *s, const llm_gguf_tensor *t,
                               llm_source_tensor *out)
 {
-    const llm_gguf_tensor *scales = beside(s, t, "scale");
-    const llm_gguf_tensor *input = beside(s, t, "input_scale");
+    const llm_gguf_tensor *scales = beside(s, t, "scale", CLV_DTYPE_F32);
+    const llm_gguf_tensor *input = beside(s, t, "input_scale", CLV_DTYPE_F32);
     const int64_t rows = t->dims[0];
     if (is_int4(s, t->name)) {
         out->dtype = CLV_DTYPE_I4;
@@ -254,7 +292,7 @@ static clv_status find_scales(gguf_source *s, const llm_gguf_tensor *t,
         return CLV_OK;
     memcpy(&out->input_scale, input->data, sizeof out->input_scale);
     if (out->input_scale > 0 && out->input_scale < INFINITY)
-        return CLV_OK;
+        return find_outliers(s, t, out);
     return clv_error(CLV_ERR_FORMAT,
                      "%s: the input scale of '%s' is %g, wanted is a positive "
                      "number; make the file again with cleave quantize",

@@ -26,6 +26,13 @@ typedef struct llm_source_tensor {
     uint64_t n_scales;
     float input_scale; /* by which what it is multiplied with is rounded to
                           int8; 0: it is not */
+    /* f16 [in, out]: what outliers are multiplied with; NULL: they are cut off.
+     * Rows lie `outlier_row` elements apart. */
+    const void *outliers;
+    uint64_t outlier_row;
+    uint32_t outlier_bound; /* of a row */
+    const int32_t *hot;     /* [n_hot] channels that mostly are outliers */
+    uint64_t n_hot;
 } llm_source_tensor;
 
 typedef struct llm_source llm_source;
