@@ -84,6 +84,7 @@ typedef enum gpu_post_op {
     GPU_POST_SIGMOID,
     GPU_POST_SCALE,   /* v * value */
     GPU_POST_SOFTCAP, /* value * tanh(v / value) */
+    GPU_POST_EXCESS,  /* v less what lies in -value..value of it */
     GPU_POST_ROUND,   /* to the op's multiple of value, which is positive */
 } gpu_post_op;
 

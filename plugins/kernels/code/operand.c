@@ -89,7 +89,8 @@ static void put_posts(gpu_maker *m, gpu_text *out, const char *value,
     static const char *const functions[] = {
         [GPU_POST_SILU] = "silu",       [GPU_POST_GELU] = "gelu",
         [GPU_POST_SIGMOID] = "sigmoid", [GPU_POST_SCALE] = "",
-        [GPU_POST_SOFTCAP] = "softcap", [GPU_POST_ROUND] = "round"};
+        [GPU_POST_SOFTCAP] = "softcap", [GPU_POST_EXCESS] = "excess",
+        [GPU_POST_ROUND] = "round"};
     const gpu_post *post = &m->call->posts[n - 1];
     const bool unary = post->op >= GPU_POST_SILU;
     if (unary && *functions[post->op])

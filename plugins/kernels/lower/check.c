@@ -13,6 +13,7 @@ static const gpu_op *const ops[] = {
     &gpu_op_sigmoid,      &gpu_op_scale,
     &gpu_op_softcap,      &gpu_op_head_norm,
     &gpu_op_sparse_mixer, &gpu_op_round,
+    &gpu_op_excess,       &gpu_op_nonzero,
 };
 
 const gpu_op *gpu_op_find(uint32_t op)

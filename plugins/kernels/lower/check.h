@@ -62,7 +62,7 @@ extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_rope, gpu_op_softmax, gpu_op_convert, gpu_op_matmul,
     gpu_op_attention, gpu_op_top_k, gpu_op_matmul_experts, gpu_op_sigmoid,
     gpu_op_scale, gpu_op_softcap, gpu_op_head_norm, gpu_op_sparse_mixer,
-    gpu_op_round;
+    gpu_op_round, gpu_op_excess, gpu_op_nonzero;
 
 /* NULL: not known here. */
 const gpu_op *gpu_op_find(uint32_t op);

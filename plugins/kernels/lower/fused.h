@@ -55,6 +55,9 @@ static inline bool gpu_add_links(gpu_chain *chain, const gpu_node *node,
         if (link->value == 0) /* none */
             *link = (gpu_link){GPU_POST_SCALE, none, 1};
         return true;
+    case CLV_OP_EXCESS:
+        *link = (gpu_link){GPU_POST_EXCESS, none, node->node.attr.excess.limit};
+        return true;
     case CLV_OP_ROUND:
         *link = (gpu_link){GPU_POST_ROUND, none, node->node.attr.round.scale};
         if (link->value == 0) /* not at all */

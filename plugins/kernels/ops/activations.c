@@ -28,6 +28,14 @@ static int64_t row_bytes(const gpu_node *node)
     return node->in[1].d.dims[1] / gpu_int8_block(node) * gpu_int8_tile(node);
 }
 
+void gpu_int8_know(gpu_call *call, const gpu_node *node)
+{
+    const float scale = node->node.attr.matmul.input_scale;
+    gpu_call_define(call, "KNOWN", scale > 0);
+    if (scale > 0)
+        gpu_call_param(call, "known", gpu_float(scale));
+}
+
 static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
                            uint32_t buffer)
 {
@@ -44,6 +52,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_define(&call, "NIBBLES",
                     clv_format_of(node->in[1].d.dtype)->bits == 4);
     gpu_call_define(&call, "GROUP", ITEMS);
+    gpu_int8_know(&call, node);
     call.groups[0] =
         gpu_constant((node->in[1].d.dims[1] + 8 * ITEMS - 1) / (8 * ITEMS));
     call.groups[1] = gpu_rows(&node->in[0]);

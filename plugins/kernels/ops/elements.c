@@ -153,6 +153,11 @@ const gpu_op gpu_op_round = {.op = CLV_OP_ROUND,
                              .lower = lower_element,
                              .fuses = true,
                              .slices = slices};
+const gpu_op gpu_op_excess = {.op = CLV_OP_EXCESS,
+                              .check = check_element,
+                              .lower = lower_element,
+                              .fuses = true,
+                              .slices = slices};
 const gpu_op gpu_op_glu = {.op = CLV_OP_GLU,
                            .check = check_element,
                            .lower = lower_element,

@@ -6,9 +6,18 @@
 #define OUTPUTS 4 /* channels that they compute together */
 #define LOCAL_BYTES (4 * OUTPUTS * (GROUP + 1))
 
+/* Whether each expert is a row of weights: items then have an output channel
+ * each. */
+static bool are_rows(const gpu_node *node)
+{
+    return node->in[1].d.dims[2] == 1 && gpu_experts_scored(node);
+}
+
 static const char *name_of(const gpu_node *node)
 {
-    return gpu_experts_scored(node) ? "experts_gemv_sum" : "experts_gemv";
+    return are_rows(node)             ? "experts_rows"
+           : gpu_experts_scored(node) ? "experts_gemv_sum"
+                                      : "experts_gemv";
 }
 
 /* Products that a group of work items may have to do: ids, or rows of sums. */
@@ -44,7 +53,7 @@ static bool check_experts(gpu_node *node)
                            INT32_MAX);
     if (max_places(node) > INT32_MAX)
         return gpu_no_more(node, "products", max_places(node), INT32_MAX);
-    if (gpu_experts_are_tensor(node))
+    if (!are_rows(node) && gpu_experts_are_tensor(node))
         node->caps.error_class = CLV_ERROR_F16;
     return !gpu_is_disabled(target, name_of(node)) ||
            gpu_no(node, "its kernel computed wrongly here");
@@ -101,11 +110,13 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
     const int64_t each = (max_places(node) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
     gpu_call_init(&call, name_of(node),
-                  gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
-                                           : gpu_template_experts_gemv,
+                  are_rows(node)             ? gpu_template_experts_rows
+                  : gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
+                                             : gpu_template_experts_gemv,
                   node->index, GROUP);
     gpu_experts_operands(&call, node, first, count);
-    gpu_call_use(&call, gpu_template_experts_gemv_words);
+    if (!are_rows(node))
+        gpu_call_use(&call, gpu_template_experts_gemv_words);
     add_operands(&call, node);
     gpu_call_param(&call, "each", gpu_constant(each));
     gpu_expr places = call.operands[0].width;
@@ -113,7 +124,8 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         places.constant *= used;
         places.factor *= used;
     }
-    call.groups[0] = gpu_ceil(gpu_constant(w->dims[1]), OUTPUTS);
+    call.groups[0] =
+        gpu_ceil(gpu_constant(w->dims[1]), are_rows(node) ? GROUP : OUTPUTS);
     call.groups[1] = gpu_ceil(places, each);
     return gpu_add_run(lowering, &call);
 }
@@ -124,7 +136,7 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     const int64_t step = gpu_experts_step(node);
     const struct gpu_chain *chain = lowering->chain;
     clv_status status = CLV_OK;
-    if (gpu_experts_are_gemm(node))
+    if (!are_rows(node) && gpu_experts_are_gemm(node))
         return gpu_experts_lower_gemm(lowering, node);
     /* A sum of several parts is written more than once: nothing joins it. */
     if (gpu_experts_scored(node) && step < experts)

@@ -5,6 +5,7 @@
  */
 #include "code/formats.h"
 #include "lower/objects.h"
+#include "ops/activations.h"
 #include "ops/gemm_tensor.h"
 #include "ops/tiles.h"
 
@@ -200,7 +201,7 @@ static bool check_matmul(gpu_node *node)
         return gpu_no_more(node, "rows", rows, v->rows * GPU_MAX_GROUPS);
     if (gpu_tensor_suits(node))
         node->caps.error_class = gpu_tensor_error_class(node);
-    else if (v->bytes)
+    else if (v->bytes && !(node->node.attr.matmul.input_scale > 0))
         node->caps.error_class = CLV_ERROR_Q8;
     return true;
 }
@@ -251,6 +252,7 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
     add_private(&call, node, "q", out->q, 4, true);
     add_private(&call, node, "scales", out->scales, 32, true);
+    gpu_int8_know(&call, node);
     call.groups[0] = gpu_ceil(x->channels, 32 * 32);
     call.groups[1] = x->width;
     return gpu_add_run(lowering, &call);

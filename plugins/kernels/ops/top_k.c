@@ -1,4 +1,4 @@
-/* The largest of each row. */
+/* The largest of each row: TOP_K by value, NONZERO by magnitude. */
 #include "lower/lower.h"
 
 static bool check_top_k(gpu_node *node)
@@ -13,7 +13,9 @@ static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
         gpu_row_group(lowering->target, node->in[0].d.dims[1]);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
-    gpu_call_init(&call, "top_k", gpu_template_top_k, node->index, group);
+    gpu_call_init(&call, clv_op_name(node->op->op), gpu_template_top_k,
+                  node->index, group);
+    gpu_call_define(&call, "NONZERO", node->op->op == CLV_OP_NONZERO);
     gpu_call_define(&call, "GROUP", group);
     gpu_call_rows(&call, "src", &node->in[0], false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
@@ -24,3 +26,5 @@ static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
 
 const gpu_op gpu_op_top_k = {
     .op = CLV_OP_TOP_K, .check = check_top_k, .lower = lower_top_k};
+const gpu_op gpu_op_nonzero = {
+    .op = CLV_OP_NONZERO, .check = check_top_k, .lower = lower_top_k};
