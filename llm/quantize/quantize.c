@@ -200,8 +200,22 @@ static clv_status describe_scales(const quantization *q,
                                &(int64_t){1});
     llm_scale_name(t->name, "scale", name);
     llm_gguf_writer_tensor(q->out, llm_str_of(name), CLV_DTYPE_F32, rank, dims);
-    return has_outliers(q, t) ? llm_outliers_describe(q->out, t, input_of(q, t))
-                              : CLV_OK;
+    return CLV_OK;
+}
+
+typedef clv_status (*outliers_fn)(llm_gguf_writer *writer,
+                                  const llm_recode_tensor *t,
+                                  const llm_input_range *range);
+
+/* Behind all other tensors, so that what reads those ahead leaves these. */
+static clv_status each_outliers(const quantization *q, outliers_fn fn)
+{
+    for (uint64_t i = 0; i < llm_gguf_tensor_count(q->in); i++) {
+        const llm_recode_tensor t = tensor_at(q, i);
+        if (has_outliers(q, &t))
+            CLV_TRY(fn(q->out, &t, input_of(q, &t)));
+    }
+    return CLV_OK;
 }
 
 static clv_status describe_tensors(quantization *q, uint64_t *total)
@@ -262,8 +276,6 @@ static clv_status finish_tensor(const quantization *q,
         CLV_TRY(llm_gguf_writer_data(q->out, result->scales,
                                      result->n_scales * sizeof(float)));
     const bool split = has_outliers(q, t);
-    if (split)
-        CLV_TRY(llm_outliers_write(q->out, t, input_of(q, t)));
     if (!params->on_tensor)
         return CLV_OK;
     CLV_TRY(clv_dtype_size(t->to.dtype, t->rows * t->columns, &size));
@@ -307,11 +319,14 @@ static clv_status write_file(quantization *q, const char *out)
     CLV_TRY(llm_gguf_writer_create(&q->out));
     describe_settings(q);
     CLV_TRY(describe_tensors(q, &total));
+    CLV_TRY(each_outliers(q, llm_outliers_describe));
     CLV_TRY(llm_recode_init(&q->recode, q->out, "quantizing", total,
                             q->params->n_threads, q->params->progress,
                             q->params->progress_ctx));
     CLV_TRY(llm_gguf_writer_open(q->out, out, NULL));
-    const clv_status status = write_tensors(q);
+    clv_status status = write_tensors(q);
+    if (!status)
+        status = each_outliers(q, llm_outliers_write);
     CLV_TRY(llm_gguf_check(q->in));
     CLV_TRY(status);
     return llm_gguf_writer_commit(q->out);

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One channel in so many may be hot. */
+enum { HOT = 32 };
+
 typedef struct entry {
     char *weight;
     llm_input_range range;
@@ -95,24 +98,27 @@ bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,
     return range->bound && (double)before < (double)layers - pruned;
 }
 
+/* The channel that most often is an outlier, of those less often than `than`,
+ * or as often and behind channel `behind`. The number of columns: none. */
+static uint64_t next_hot(const llm_input_range *r, uint32_t than,
+                         uint64_t behind)
+{
+    uint64_t best = r->columns;
+    for (uint64_t i = 0; i < r->columns; i++)
+        if ((r->over[i] < than || (r->over[i] == than && i > behind)) &&
+            r->over[i] > (best < r->columns ? r->over[best] : 0))
+            best = i;
+    return best;
+}
+
 uint64_t llm_input_hot(const llm_input_range *range, int32_t *channels)
 {
-    uint64_t all = 0, covered = 0, n = 0;
-    for (uint64_t i = 0; i < range->columns; i++)
-        all += range->over[i];
-    /* By falling counts: from each count on, all channels that have it. */
-    for (uint32_t least = UINT32_MAX; covered * 10 < all * 9;) {
-        uint32_t next = 0;
-        for (uint64_t i = 0; i < range->columns; i++)
-            if (range->over[i] < least && range->over[i] > next)
-                next = range->over[i];
-        for (uint64_t i = 0; i < range->columns; i++)
-            covered += range->over[i] == next ? next : 0;
-        least = next;
-        n = 0;
-        for (uint64_t i = 0; i < range->columns; i++)
-            if (range->over[i] >= least)
-                channels[n++] = (int32_t)i;
+    const uint64_t most = range->columns / HOT + 1;
+    uint64_t at = range->columns, n = 0;
+    uint32_t count = UINT32_MAX;
+    while (n < most && (at = next_hot(range, count, at)) < range->columns) {
+        channels[n++] = (int32_t)at;
+        count = range->over[at];
     }
     return n;
 }

@@ -32,6 +32,7 @@ const llm_input_range *llm_ranges_find(const clv_ranges *ranges,
  * layers to which they matter least. */
 bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,
                      float prune);
-/* The channels that nine of ten outliers are in, as few as can be, in order.
- * channels: [columns]. Returns how many. */
+/* The channels that most often are outliers, the first most often: at most one
+ * in 32, where most outliers of models are. channels: [columns]. Returns how
+ * many. */
 uint64_t llm_input_hot(const llm_input_range *range, int32_t *channels);

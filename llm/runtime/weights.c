@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 typedef struct loader {
     clv_context *ctx;
@@ -103,6 +105,29 @@ static clv_status gather(const loader *l, const llm_source_tensor *t,
     return CLV_OK;
 }
 
+/* The pages that lie in these bytes altogether, or in part. */
+static void advise(const char *data, uint64_t size, bool part, int advice)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)data, end = begin + size;
+    begin = (part ? begin : begin + page - 1) / page * page;
+    end = (part ? end + page - 1 : end) / page * page;
+    if (begin < end) /* it is only for speed */
+        posix_madvise((void *)begin, end - begin, advice);
+}
+
+/* Rows of hot channels are read now; of others, when a channel is an outlier,
+ * those alone. */
+static void advise_rows(const llm_source_tensor *t)
+{
+    const uint64_t row = (uint64_t)t->dims[0] * sizeof(uint16_t);
+    const char *data = t->outliers;
+    advise(data, row * (uint64_t)t->dims[1], false, POSIX_MADV_RANDOM);
+    for (uint64_t i = 0; i < t->n_hot; i++)
+        advise(data + (uint64_t)t->hot[i] * row, row, true,
+               POSIX_MADV_WILLNEED);
+}
+
 /* What outliers are multiplied with, each channel an expert. Used where they
  * lie in the file, so that only channels that are outliers are read from it. */
 static clv_status add_outliers(const loader *l, const llm_source_tensor *t,
@@ -123,9 +148,10 @@ static clv_status add_outliers(const loader *l, const llm_source_tensor *t,
     to->outliers = w;
     to->outlier_bound = t->outlier_bound;
     l->list->size += rows.size;
-    return t->outlier_row == (uint64_t)t->dims[0]
-               ? wrap(l, &rows, &w->tensor)
-               : gather(l, t, rows.dims, &w->tensor);
+    if (t->outlier_row != (uint64_t)t->dims[0])
+        return gather(l, t, rows.dims, &w->tensor);
+    advise_rows(t);
+    return wrap(l, &rows, &w->tensor);
 }
 
 /* As F32, which graphs expect of vectors. */
