@@ -23,6 +23,8 @@ MODELS = {"nano": ("nano-f16.gguf", 16, None),
           "nano-outlier": ("nano-outlier", 16, ("F16", "Q8_0", "w8a8"))}
 KV_TYPES = ("f16", "f32", "q8_0")
 CALIBRATION = 1500  # characters of a file
+# How w8a8 is made of a model with outliers.
+PRUNING = ("--plain", "--prune 0", "--prune 0.5", "--prune 0.85", "--prune 1")
 
 
 def parse():
@@ -56,8 +58,12 @@ class Quality:
         kinds = json.loads(self.cleave("quantize", "--list", "-o", "json"))
         kinds.sort(key=lambda kind: kind["type"] != "F16")
         wanted = MODELS[name][2]
-        return [kind for kind in kinds
-                if not wanted or kind["type"] in wanted]
+        for kind in kinds:
+            if wanted and kind["calibrated"]:
+                for options in PRUNING:
+                    yield dict(kind, options=options)
+            elif not wanted or kind["type"] in wanted:
+                yield dict(kind, options="")
 
     def source(self, name):
         """The F16 file of a model."""
@@ -91,6 +97,7 @@ class Quality:
         args = ["quantize", source, out, kind["type"], "-o", "json"]
         if kind["calibrated"]:
             args += ["--devices", "cpu", "--calibrate", self.calibration()]
+            args += kind["options"].split()
         return json.loads(self.cleave(*args))[-1]
 
     def theirs(self, name, kind):
@@ -108,7 +115,7 @@ class Quality:
             total = self.quantize(source, out, kind)
             found = [self.perplexity(name, out, kv) for kv in KV_TYPES]
             ours = found[0]["ppl"]
-            row = {"type": kind["type"],
+            row = {"type": (kind["type"] + " " + kind["options"]).strip(),
                    "bits": "%.2f" % (8 * total["bytes"] / total["elements"]),
                    "MiB": "%.2f" % (total["bytes"] / 2**20)}
             for kv, f in zip(KV_TYPES, found):
@@ -152,8 +159,10 @@ and the size of our file differ.
 
 w8a8 is calibrated with the first %s characters of each Python file of the
 project, none of which is measured. `nano-outlier` is the same function as `nano`
-with a few columns of activations 8 to 64 times larger: w8a8 has one scale for all of
-them, and fails.
+with a few columns of activations 8 to 64 times larger. With one range for all of
+them, up to the largest (`--plain`), little is left of the others. The outliers
+computed apart cost next to nothing; `--prune` says for which part of the layers they
+are cut off ([quantize.md](quantize.md#outliers)).
 
 `make quality` writes this page, on the CPU: some ten minutes a model on two cores.
 `bench/quality.py --chunks -1` takes the whole text, `--theirs DIR` other files by

@@ -441,6 +441,14 @@ static const kit_spec specs[] = {
      .used = 3,
      .form = KIT_FORM_EACH | KIT_FORM_SCORES,
      .variant = 1},
+    {.op = CLV_OP_MATMUL_EXPERTS,
+     .dtype = CLV_DTYPE_F16,
+     .n = 9,
+     .in = 1,
+     .out = 40,
+     .experts = 50,
+     .used = 6,
+     .form = KIT_FORM_SCORES | KIT_FORM_ABSENT},
 };
 
 static kit_spec plain[CLV_OP_COUNT]; /* by op */

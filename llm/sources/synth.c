@@ -89,18 +89,50 @@ static clv_status add(synth *m, llm_target type, const llm_tensor *t)
     return CLV_OK;
 }
 
+/* As llm.npu prunes them: of 85% of the layers they are cut off. */
+enum { OUTLIER_LAYERS = 7 };
+
+/* A row has so many outliers at most: the paper saw 5 to 15 of some thousand.
+ */
+enum { OUTLIERS_OF = 128, OUTLIERS_LEAST = 4 };
+
+/* Rounds what a matrix is multiplied with, four standard deviations of what a
+ * norm gives, and adds the weights of outliers. */
+static clv_status add_outliers(synth *m, const llm_tensor *t)
+{
+    llm_synth_tensor *of = &m->tensors[m->n_tensors - 1];
+    const uint32_t most = (uint32_t)t->dims[1] / OUTLIERS_OF;
+    if (!of->type.quant)
+        return CLV_OK;
+    of->input_scale = 4.0f / 127;
+    if (t->row->role < LLM_LAYER_ROLES || t->layer % OUTLIER_LAYERS)
+        return CLV_OK;
+    llm_tensor rows = *t;
+    rows.dims[0] = t->dims[1];
+    rows.dims[1] = t->dims[0];
+    snprintf(rows.gguf, sizeof rows.gguf, "%.*s.outliers",
+             (int)sizeof rows.gguf - 16, t->gguf);
+    of->outlier_bound = most > OUTLIERS_LEAST ? most : OUTLIERS_LEAST;
+    of->outliers = m->n_tensors + 1;
+    return add(m, (llm_target){.dtype = CLV_DTYPE_F16}, &rows);
+}
+
 static clv_status list_tensors(synth *m, const llm_synth_spec *spec)
 {
     const llm_hparams *h = &m->source.hparams;
     uint32_t n = 0;
     for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
         n++;
-    m->tensors = calloc(n, sizeof *m->tensors);
+    m->tensors = calloc(2 * (uint64_t)n, sizeof *m->tensors);
     if (!m->tensors)
         return llm_no_memory("tensors");
-    for (llm_tensor t = {0}; llm_tensor_next(h, &t);)
-        if (is_there(spec, &t))
-            CLV_TRY(add(m, type_of(spec, h, &t), &t));
+    for (llm_tensor t = {0}; llm_tensor_next(h, &t);) {
+        if (!is_there(spec, &t))
+            continue;
+        CLV_TRY(add(m, type_of(spec, h, &t), &t));
+        if (spec->outliers)
+            CLV_TRY(add_outliers(m, &t));
+    }
     return CLV_OK;
 }
 
@@ -143,7 +175,13 @@ static clv_status find(llm_source *source, const char *name,
             .group = t->type.group,
             .scales = m->memory + t->scales,
             .n_scales = t->n_scales,
+            .input_scale = t->input_scale,
         };
+        if (t->outliers) {
+            out->outliers = m->memory + m->tensors[t->outliers - 1].offset;
+            out->outlier_row = (uint64_t)t->dims[0];
+            out->outlier_bound = t->outlier_bound;
+        }
         return CLV_OK;
     }
     return CLV_ERR_NOT_FOUND;

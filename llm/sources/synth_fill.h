@@ -12,6 +12,9 @@ typedef struct llm_synth_tensor {
     uint64_t offset, size; /* in the memory */
     uint64_t scales;       /* their offset, where the type has scales */
     uint64_t n_scales;
+    float input_scale; /* as llm_source_tensor */
+    uint32_t outliers; /* 1 + the tensor of their weights; 0: it has none */
+    uint32_t outlier_bound;
 } llm_synth_tensor;
 
 /* Fills zeroed memory on all processors; the same bytes each time. */

@@ -11,15 +11,22 @@
 static const struct {
     const char *name;
     llm_target matrix, table;
+    bool outliers;
 } schemes[] = {
     /* Reading a row of the table costs little, but its errors have the largest
      * effect. */
     {"w4a16",
      {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0},
-     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0}},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0},
+     false},
     {"w8a8",
      {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
-     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0}},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
+     false},
+    {"w8a8_outliers",
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
+     {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
+     true},
 };
 enum {
     N_SCHEMES = sizeof schemes / sizeof schemes[0],
@@ -75,10 +82,12 @@ static clv_status find_format(const char *name, llm_synth_spec *out)
     for (size_t i = 0; i < N_SCHEMES; i++) {
         out->matrix = schemes[i].matrix;
         out->table = schemes[i].table;
+        out->outliers = schemes[i].outliers;
         if (!strcasecmp(name, schemes[i].name))
             return CLV_OK;
     }
     out->matrix = out->table = (llm_target){.dtype = dtype};
+    out->outliers = false;
     if (llm_encoder_of(dtype))
         return CLV_OK;
     const clv_status status = llm_mix_find(name, &out->mix);

@@ -11,6 +11,7 @@ typedef struct llm_synth_spec {
     const llm_mix *mix;       /* the types as files have them; else NULL */
     llm_target matrix, table; /* table: token_embd, if it is nothing else */
     char format[32];
-    bool zero; /* all weights are 0 */
+    bool outliers; /* activations are rounded, and some layers have outliers */
+    bool zero;     /* all weights are 0 */
 } llm_synth_spec;
 clv_status llm_synth_parse(const char *text, llm_synth_spec *out);

@@ -99,8 +99,8 @@ class Quantize(cli.Case):
         self.good("convert", cli.shared("models", "nano-outlier"), "-o", source)
         self.bad("quantize", source, self.path("o.gguf"), "w8a8", "--calibrate",
                  self.input, "--prune", "1.5", code=2, says="0..1")
-        args = ("--calibrate", self.text(0, 2500), "--text",
-                self.text(20000, 5000))
+        args = ("--calibrate", self.text(0, 1500), "--text",
+                self.text(20000, 4000))
         kept = {}
         for options, most in ((("--plain",), None), (("--prune", 0), 1.01),
                               (("--prune", 0.85), 1.04)):
