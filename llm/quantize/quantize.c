@@ -100,42 +100,21 @@ static const llm_input_range *input_of(const quantization *q,
                : NULL;
 }
 
-/* The divisors of what a weight is multiplied with; n of them, or NULL. */
-static const float *divisors(const quantization *q, llm_str weight, uint64_t n)
+/* Lets what makes columns divide them, and what reads them multiply. A vector
+ * makes a column by each of its elements. */
+static void move_sizes(const quantization *q, llm_recode_tensor *t, bool vector)
 {
-    const llm_input_range *r = llm_ranges_find(q->params->ranges, weight);
-    return r && r->columns == n ? r->divisors : NULL;
-}
-
-/* The same for the down projection of a layer, by the name of one of the
- * layer's weights. */
-static const float *down_divisors(const quantization *q, llm_str name,
-                                  uint64_t n)
-{
-    const size_t end = strlen("ffn_up.weight");
-    char down[LLM_SCALE_NAME];
-    if (name.size < end || name.size + 2 >= sizeof down)
-        return NULL;
-    snprintf(down, sizeof down, "%.*sffn_down.weight", (int)(name.size - end),
-             name.data);
-    return divisors(q, llm_str_of(down), n);
-}
-
-static bool ends_with(llm_str name, const char *end)
-{
-    const size_t n = strlen(end);
-    return name.size >= n && !memcmp(name.data + name.size - n, end, n);
-}
-
-/* Lets what makes a column divide it, and what reads it multiply. */
-static void move_sizes(const quantization *q, llm_recode_tensor *t)
-{
-    if (!q->mix->static_inputs || !t->to.quant)
+    const llm_input_range *r = input_of(q, t);
+    if (!q->mix->static_inputs || q->params->plain)
         return;
-    if (ends_with(t->name, ".ffn_up.weight"))
-        t->row_divisors = down_divisors(q, t->name, t->rows);
-    if (ends_with(t->name, ".ffn_down.weight"))
-        t->column_factors = divisors(q, t->name, t->columns);
+    if (r && r->columns == t->columns)
+        t->column_factors = r->divisors;
+    t->row_divisors = llm_ranges_made_by(q->params->ranges, t->name,
+                                         vector ? t->columns : t->rows);
+    if (vector && t->row_divisors) {
+        t->rows = t->columns;
+        t->columns = 1;
+    }
 }
 
 /* A tensor of the file. */
@@ -155,7 +134,7 @@ static llm_recode_tensor tensor_at(const quantization *q, uint64_t i)
         .rows = rows,
         .columns = columns,
     };
-    move_sizes(q, &out);
+    move_sizes(q, &out, t->rank == 1);
     return out;
 }
 

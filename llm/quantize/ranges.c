@@ -10,7 +10,7 @@
 enum { HOT = 32 };
 
 typedef struct entry {
-    char *weight;
+    char *weight, *maker;
     llm_input_range range;
     float *divisors;
     uint32_t *over;
@@ -30,6 +30,7 @@ clv_status llm_ranges_create(clv_ranges **out)
 static void finish(entry *e)
 {
     free(e->weight);
+    free(e->maker);
     free(e->divisors);
     free(e->over);
 }
@@ -61,13 +62,15 @@ clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight,
     }
     const uint64_t n = range->columns;
     entry e = {.weight = strndup(weight.data, weight.size), .range = *range};
+    e.maker = strndup(range->maker.data, range->maker.size);
+    e.range.maker = llm_str_of(e.maker ? e.maker : "");
     e.over = copy_of(range->over, n * sizeof *e.over);
     if (range->divisors)
         e.divisors = copy_of(range->divisors, n * sizeof *e.divisors);
     e.range.over = e.over;
     e.range.divisors = e.divisors;
     const clv_status status =
-        !e.weight || !e.over || (range->divisors && !e.divisors)
+        !e.weight || !e.maker || !e.over || (range->divisors && !e.divisors)
             ? llm_no_memory("ranges")
             : LLM_ARRAY_ADD(ranges, e);
     if (status)
@@ -79,6 +82,23 @@ const llm_input_range *llm_ranges_find(const clv_ranges *ranges, llm_str weight)
 {
     const entry *e = find(ranges, weight);
     return e ? &e->range : NULL;
+}
+
+const float *llm_ranges_made_by(const clv_ranges *ranges, llm_str maker,
+                                uint64_t n)
+{
+    for (uint64_t i = 0; i < ranges->n; i++) {
+        const llm_input_range *r = &ranges->items[i].range;
+        const uint64_t stem = r->maker.size;
+        if (r->divisors && r->columns == n && maker.size > stem &&
+            !memcmp(maker.data, r->maker.data, stem) &&
+            (llm_str_equal((llm_str){maker.data + stem, maker.size - stem},
+                           llm_str_of(".weight")) ||
+             llm_str_equal((llm_str){maker.data + stem, maker.size - stem},
+                           llm_str_of(".bias"))))
+            return r->divisors;
+    }
+    return NULL;
 }
 
 bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,

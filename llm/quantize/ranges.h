@@ -17,6 +17,7 @@ typedef struct llm_input_range {
     uint32_t layer; /* number of what is multiplied: q, k and v have the same */
     uint64_t columns;
     const float *divisors; /* [columns], or NULL */
+    llm_str maker;         /* of the columns: "blk.0.ffn_up"; "": none */
     const uint32_t *over;  /* [columns] how often a value was an outlier */
     uint32_t bound;        /* outliers of a row; 0: there are none */
 } llm_input_range;
@@ -28,6 +29,10 @@ clv_status llm_ranges_add(clv_ranges *ranges, llm_str weight,
 /* NULL for a weight that was not seen. */
 const llm_input_range *llm_ranges_find(const clv_ranges *ranges,
                                        llm_str weight);
+/* The divisors of what tensor `maker`, a weight or bias, makes; NULL: none, or
+ * not n of them. */
+const float *llm_ranges_made_by(const clv_ranges *ranges, llm_str maker,
+                                uint64_t n);
 /* Whether a range has outliers and its layer is not among that part of all
  * layers to which they matter least. */
 bool llm_ranges_keep(const clv_ranges *ranges, const llm_input_range *range,

@@ -88,6 +88,12 @@ static void adjust(const llm_recode_tensor *t, uint64_t row, float *x)
         x[i] *= inverse * (t->column_factors ? t->column_factors[i] : 1);
 }
 
+/* Whether the bytes stay what they are. */
+static bool is_copied(const llm_recode_tensor *t)
+{
+    return t->from == t->to.dtype && !t->row_divisors && !t->column_factors;
+}
+
 static uint64_t row_size(const llm_recode_tensor *t)
 {
     const clv_format *from = clv_format_of(t->from);
@@ -111,7 +117,7 @@ static void read_rows(llm_recode_piece *p)
     const uint8_t *data = t->data;
     for (uint64_t i = 0; i < p->rows; i++) {
         llm_recode_row(t, p->begin + i, p->values + i * t->columns);
-        if (t->from == t->to.dtype)
+        if (is_copied(t))
             memcpy(p->encoded + i * size,
                    data + source_row(p->begin + i, t->interleave) * size, size);
     }
@@ -158,8 +164,8 @@ static void *convert_piece(void *arg)
     const int64_t n = (int64_t)(p->rows * t->columns);
     read_rows(p);
     p->error = p->power = 0;
-    p->bad = t->from == t->to.dtype ? 0 : bad_value(p);
-    if (t->from == t->to.dtype || p->bad != 0)
+    p->bad = is_copied(t) ? 0 : bad_value(p);
+    if (is_copied(t) || p->bad != 0)
         return NULL;
     if (t->to.quant) {
         encode_integers(p);

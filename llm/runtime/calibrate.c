@@ -7,6 +7,7 @@
 #include "../base/str.h"
 #include "../quantize/ranges.h"
 #include "../models/rope.h"
+#include "divisors.h"
 #include "importance.h"
 #include "runner.h"
 
@@ -19,9 +20,6 @@ enum {
     MEASURED = 2, /* windows on which the importance of a layer is measured */
 };
 
-/* The power of a column's excess that goes to the weights. */
-#define MOVED 0.6f
-
 /* A row may have half more outliers than any of the text, in steps of 4. */
 enum { BOUND_STEP = 4 };
 
@@ -29,10 +27,12 @@ enum { BOUND_STEP = 4 };
 typedef struct counts {
     clv_value x;
     uint64_t columns;
-    float *divisors; /* first the largest magnitudes; NULL: not divided */
-    float *effects;  /* sums of squares of each column's weights */
+    const llm_linear *maker; /* of the columns; NULL: they are not divided */
+    float *divisors;         /* first the largest magnitudes; NULL: the same */
+    float *effects;          /* sums of squares of each column's weights */
     llm_spread spread;
     llm_clamp clamp;
+    float largest;  /* before it is divided */
     uint32_t *over; /* outliers of each column */
     uint32_t most;  /* of a row */
 } counts;
@@ -85,54 +85,7 @@ static void find_outliers(counts *c, const float *x)
     c->most = n > c->most ? n : c->most;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-/* From the largest magnitudes of columns to divisors: those above the usual one
- * come nearer to it. A part of the excess stays, as the weights that make these
- * columns are rounded more coarsely. */
-static clv_status choose_divisors(float *columns, uint64_t n)
-{
-    float *sorted = malloc(n * sizeof *sorted);
-    if (!sorted)
-        return llm_no_memory("counts of activations");
-    memcpy(sorted, columns, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, compare);
-    const float usual = sorted[n / 2];
-    for (uint64_t i = 0; i < n; i++)
-        columns[i] = usual > 0 && columns[i] > usual
-                         ? powf(columns[i] / usual, MOVED)
-                         : 1;
-    free(sorted);
-    return CLV_OK;
-}
-
 /* ------------------------------------------------------------------------ */
-
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), m = strlen(end);
-    return n >= m && !strcmp(name + n - m, end);
-}
-
-/* Whether the columns that a weight reads may be divided: they are products of
- * a gate and of a matrix's outputs, which can be divided instead. */
-static bool is_divisible(const clv_model *model, const llm_weight *w)
-{
-    for (uint32_t i = 0; i < model->hp->n_layers; i++) {
-        const llm_linear *layer = model->weights.layers[i];
-        const llm_weight *gate = layer[LLM_FFN_GATE].weight;
-        const llm_weight *up = layer[LLM_FFN_UP].weight;
-        if (layer[LLM_FFN_DOWN].weight == w)
-            return gate && ends_with(gate->name, ".ffn_gate.weight") && up &&
-                   ends_with(up->name, ".ffn_up.weight") &&
-                   !layer[LLM_FFN_UP].bias;
-    }
-    return false;
-}
 
 /* Adds the squares of a weight's columns to the effects of what it meets. */
 static clv_status add_effects(const llm_weight *w, counts *c)
@@ -166,16 +119,15 @@ static clv_status add_counts(calibration *c, uint64_t product)
         c->n++;
         to->x = o->x;
         to->columns = (uint64_t)clv_tensor_dims(o->w->tensor)[1];
+        to->maker = llm_maker_of(c->model, o->w);
         to->effects = calloc(to->columns, sizeof *to->effects);
         to->over = calloc(to->columns, sizeof *to->over);
         if (!to->effects || !to->over)
             return llm_no_memory("counts of activations");
     }
-    if (is_divisible(c->model, o->w) && !to->divisors) {
-        to->divisors = calloc(to->columns, sizeof *to->divisors);
-        if (!to->divisors)
-            return llm_no_memory("counts of activations");
-    }
+    const llm_linear *maker = llm_maker_of(c->model, o->w);
+    if (to->maker != maker) /* not all that read it can be changed */
+        to->maker = NULL;
     return add_effects(o->w, to);
 }
 
@@ -195,6 +147,11 @@ static clv_status prepare(calibration *c, uint32_t n)
         return llm_no_memory("counts of activations");
     for (uint64_t i = 0; i < products; i++)
         CLV_TRY(add_counts(c, i));
+    for (uint64_t i = 0; i < c->n; i++) {
+        counts *to = &c->counts[i];
+        if (to->maker && !(to->divisors = calloc(to->columns, sizeof(float))))
+            return llm_no_memory("counts of activations");
+    }
     return CLV_OK;
 }
 
@@ -309,6 +266,15 @@ static llm_str file_name(const llm_weight *w)
     return name;
 }
 
+/* "blk.0.attn_norm": what its weight and its bias have in common. */
+static llm_str stem_of(const llm_linear *maker)
+{
+    llm_str name = maker ? file_name(maker->weight) : llm_str_of("");
+    if (maker)
+        name.size -= strlen(".weight");
+    return name;
+}
+
 /* Of rows that had so many at most: with room for others. */
 static uint32_t bound_of(const counts *c)
 {
@@ -326,6 +292,7 @@ static clv_status take_ranges(const calibration *c, clv_ranges **out)
                                        .layer = (uint32_t)c->of[i],
                                        .columns = from->columns,
                                        .divisors = from->divisors,
+                                       .maker = stem_of(from->maker),
                                        .over = from->over,
                                        .bound = bound_of(from)};
         status = llm_ranges_add(*out, file_name(c->runner->observed.items[i].w),
@@ -345,7 +312,9 @@ static clv_status choose_all_divisors(calibration *c)
         counts *to = &c->counts[i];
         if (!to->divisors)
             continue;
-        CLV_TRY(choose_divisors(to->divisors, to->columns));
+        for (uint64_t j = 0; j < to->columns; j++)
+            to->largest = fmaxf(to->largest, to->divisors[j]);
+        CLV_TRY(llm_choose_divisors(to->divisors, to->effects, to->columns));
         for (uint64_t j = 0; j < to->columns; j++)
             to->effects[j] *= to->divisors[j] * to->divisors[j];
     }
@@ -358,8 +327,11 @@ static clv_status calibrate(calibration *c, const text *t, clv_ranges **out)
     CLV_TRY(run_text(c, t, "calibrating columns", find_largest));
     CLV_TRY(choose_all_divisors(c));
     CLV_TRY(run_text(c, t, "calibrating ranges", count));
-    for (uint64_t i = 0; i < c->n; i++)
-        c->counts[i].clamp = llm_spread_choose(&c->counts[i].spread);
+    for (uint64_t i = 0; i < c->n; i++) {
+        counts *at = &c->counts[i];
+        at->clamp = llm_spread_choose(&at->spread);
+        at->clamp.largest = fmaxf(at->clamp.largest, at->largest);
+    }
     CLV_TRY(run_text(c, t, "calibrating outliers", find_outliers));
     CLV_TRY(measure_layers(c, t));
     return take_ranges(c, out);
