@@ -1,69 +1,7 @@
 /*
- * Memory of an exec: arenas, staging buffers, and where the newest contents of
- * states are, which other execs may have written.
+ * Where the newest contents of states are, which other execs may have written.
  */
-
-#include "memory.h"
-#include <string.h>
-
-static clv_status make_shared(clv_exec *exec)
-{
-    int64_t bytes = (int64_t)exec->plan->memory.size;
-    if (!bytes)
-        return CLV_OK;
-    clv_status status = clv_tensor_create(exec->plan->ctx, CLV_DTYPE_I8, 1,
-                                          &bytes, &exec->arena);
-    return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
-}
-
-static clv_status make_staging(const core_plan_device *planned,
-                               core_exec_device *d)
-{
-    uint32_t type = 0;
-    void *mapped = NULL;
-    core_device_staging_type(planned->dev, &type);
-    clv_status status = core_buffer_alloc(planned->dev, type,
-                                          planned->staging_size, &d->staging);
-    if (!status)
-        status = core_buffer_map(d->staging, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
-                                 &mapped);
-    d->staged = mapped;
-    return status ? clv_error_prefix(status,
-                                     "device '%s': %llu bytes that copies "
-                                     "pass through; use a smaller batch",
-                                     planned->dev->id,
-                                     (unsigned long long)planned->staging_size)
-                  : CLV_OK;
-}
-
-clv_status core_exec_make_memory(clv_exec *exec)
-{
-    CLV_TRY(make_shared(exec));
-    for (uint32_t i = 0; i < exec->plan->n_devices; i++) {
-        const core_plan_device *planned = &exec->plan->devices[i];
-        if (planned->memory.size)
-            CLV_TRY(core_device_alloc_local(planned->dev, planned->memory.size,
-                                            "intermediate values",
-                                            &exec->devices[i].arena));
-        if (planned->staging_size)
-            CLV_TRY(make_staging(planned, &exec->devices[i]));
-    }
-    return CLV_OK;
-}
-
-void core_exec_free_memory(clv_exec *exec)
-{
-    for (uint32_t d = 0; exec->devices && d < exec->plan->n_devices; d++) {
-        if (exec->devices[d].staged)
-            core_buffer_unmap(exec->devices[d].staging);
-        core_buffer_free(exec->devices[d].staging);
-        core_buffer_free(exec->devices[d].arena);
-    }
-    clv_tensor_destroy(exec->arena);
-}
-
-/* ------------------------------------------------------------------------ */
-/* States                                                                    */
+#include "states.h"
 
 bool core_exec_has_state(const clv_plan *plan, clv_value state)
 {
@@ -82,7 +20,7 @@ static clv_status object_in(const clv_exec *exec, clv_value state,
     const clv_plan *plan = exec->plan;
     const core_form form = core_form_of(&plan->graph->tensors[state]);
     *out = NULL;
-    return memory ? core_tensor_local(exec->tensors[state],
+    return memory ? core_tensor_local(exec->states[state],
                                       plan->devices[memory - 1].dev, &form, out)
                   : CLV_OK;
 }
@@ -122,7 +60,7 @@ static clv_status bring_to_host(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
-        clv_tensor *tensor = exec->tensors[v];
+        clv_tensor *tensor = exec->states[v];
         if (plan->places[v].home == CORE_HOME_BOUND && tensor &&
             tensor->n_local)
             CLV_TRY(state_failed(exec, v, bring_all_to_host(tensor)));
@@ -135,7 +73,7 @@ static clv_status note_end(clv_exec *exec, const core_state_end *end,
 {
     uint64_t bits;
     CLV_TRY(bits_of(exec, end->state, memories, &bits));
-    return core_tensor_wrote(exec->tensors[end->state], &end->box, bits);
+    return core_tensor_wrote(exec->states[end->state], &end->box, bits);
 }
 
 static clv_status note_written(clv_exec *exec, bool done)
@@ -154,7 +92,32 @@ static clv_status bring(clv_exec *exec, const core_state_use *use)
 {
     const core_object *object;
     CLV_TRY(object_in(exec, use->state, use->memory, &object));
-    return core_tensor_bring(exec->tensors[use->state], object, &use->box);
+    return core_tensor_bring(exec->states[use->state], object, &use->box);
+}
+
+static bool is_there(const clv_exec *exec, const core_state_use *use)
+{
+    const core_object *object;
+    return !object_in(exec, use->state, use->memory, &object) &&
+           core_tensor_is_there(exec->states[use->state], object, &use->box);
+}
+
+bool core_exec_states_there(const clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    for (uint32_t i = 0; i < plan->n_state_uses; i++)
+        if (!is_there(exec, &plan->state_uses[i]))
+            return false;
+    for (uint32_t v = 0; v < plan->graph->n_tensors && !plan->n_state_uses;
+         v++) {
+        clv_tensor *tensor = exec->states[v];
+        if (plan->places[v].home != CORE_HOME_BOUND || !tensor)
+            continue;
+        const core_bounds all = core_bounds_whole(tensor->rank, tensor->dims);
+        if (!core_tensor_is_there(tensor, NULL, &all))
+            return false;
+    }
+    return true;
 }
 
 clv_status core_exec_bring_states(clv_exec *exec)
