@@ -315,7 +315,8 @@ clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
     if (!load_best(plan->ctx, problem_of(plan), &best, &size))
         return CLV_OK;
     clv_device **devices = calloc(plan->n_devices + 1u, sizeof *devices);
-    const clv_plan_params params = {devices, plan->n_devices};
+    const clv_plan_params params = {.devices = devices,
+                                    .n_devices = plan->n_devices};
     core_saved_plan saved;
     clv_status status = devices ? CLV_OK : core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)

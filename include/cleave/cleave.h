@@ -538,6 +538,8 @@ typedef struct clv_plan_params {
                                    in its order. Naming a lost one is an
                                    error */
     uint32_t n_devices;
+    const clv_workspace *workspace; /* what the plan will run in, and what it
+                                       has already; NULL: nothing yet */
 } clv_plan_params;
 
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
@@ -599,9 +601,12 @@ typedef struct clv_memory_use {
                           where they lie, */
     uint64_t streamed; /* and that they copy to the device, or to any */
 } clv_memory_use;
-/* dev: one with memory of its own, or NULL for the host's. */
+/* dev: one with memory of its own, or NULL for the host's. workspace: in which
+ * all of them run; NULL: each has its own. */
 CLV_API clv_memory_use clv_plans_memory(const clv_plan *const *plans,
-                                        uint32_t n, const clv_device *dev);
+                                        uint32_t n,
+                                        const clv_workspace *workspace,
+                                        const clv_device *dev);
 
 /* What a run of the best plan would take, ns, if dev had so many bytes more of
  * its own memory than are left; what it holds of weights stays. 0: not known.

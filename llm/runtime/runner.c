@@ -140,6 +140,7 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     clv_context *ctx = r->model->ctx;
     const char *saved = saved_plan(r, params);
@@ -157,6 +158,7 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     clv_context *ctx = r->model->ctx;
     clv_plan *plan;
@@ -194,6 +196,7 @@ clv_status llm_runner_weigh(const llm_runner *r,
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     pthread_mutex_lock(&r->model->lock);
     clv_status status =
@@ -210,10 +213,12 @@ double llm_runner_predicted(const llm_runner *runner)
 /* ------------------------------------------------------------------------ */
 /* Compiling                                                                */
 
-clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
+clv_status llm_runner_compile(llm_runner *r, const llm_runner_params *params,
+                              const llm_kv_cache *cache)
 {
     pthread_mutex_lock(&r->model->lock);
-    clv_status status = clv_exec_create(r->plan, &r->exec);
+    clv_status status =
+        clv_exec_create_in(r->plan, params->workspace, &r->exec);
     if (!status)
         status = bind_states(r, cache);
     if (status) {

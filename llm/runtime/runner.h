@@ -49,6 +49,8 @@ typedef struct llm_runner_params {
     uint32_t n_devices;
     char *const *plans; /* saved ones, as clv_session_params */
     uint32_t n_plans;
+    clv_workspace *workspace; /* of all that run in turn; NULL: each has its
+                                 own */
     bool scarce; /* some device's memory does not hold all weights: what a plan
                     works on is free again before another is made */
 } llm_runner_params;
@@ -73,7 +75,9 @@ clv_status llm_runner_weigh(const llm_runner *runner,
 /* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* Makes a planned runner ready to run. */
-clv_status llm_runner_compile(llm_runner *runner, const llm_kv_cache *cache);
+clv_status llm_runner_compile(llm_runner *runner,
+                              const llm_runner_params *params,
+                              const llm_kv_cache *cache);
 
 /* Runs n ids (1..n_tokens) at positions from position on. The positions of all
  * rows, padding included, must fit the cache. far: with the frequencies of

@@ -36,6 +36,16 @@ static void drop_oldest(llm_runners *r)
     llm_runner_destroy(r->items[--r->n]);
 }
 
+/* What all of them worked in stays as long as one is there. */
+static clv_status empty_workspace(llm_runners *r)
+{
+    if (r->n)
+        return CLV_OK;
+    clv_workspace_destroy(r->params.workspace);
+    r->params.workspace = NULL;
+    return clv_workspace_create(r->model->ctx, &r->params.workspace);
+}
+
 /* Out of the list; nothing if it is not there. */
 static void take_out(llm_runners *r, const llm_runner *runner)
 {
@@ -92,6 +102,7 @@ void llm_runners_finish(llm_runners *r)
 {
     while (r->n)
         drop_oldest(r);
+    clv_workspace_destroy(r->params.workspace);
     free((void *)r->params.devices);
     free(r->lengths);
     r->params = (llm_runner_params){0};
@@ -117,7 +128,7 @@ clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
     r->params.plans = plans;
     r->params.n_plans = n_plans;
     look_at_devices(r);
-    return CLV_OK;
+    return clv_workspace_create(r->model->ctx, &r->params.workspace);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -149,7 +160,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
     for (;;) {
         const double begin = compile_clock(r);
         const uint64_t compiled = clv_context_programs(r->model->ctx).compiled;
-        status = llm_runner_compile(runner, r->cache);
+        status = llm_runner_compile(runner, &r->params, r->cache);
         if (!status && runner->shape.fixed &&
             clv_context_programs(r->model->ctx).compiled > compiled)
             r->compile_ns = compile_clock(r) - begin;
@@ -162,6 +173,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
             return status;
         }
         drop_oldest(r);
+        CLV_TRY(empty_workspace(r));
     }
 }
 

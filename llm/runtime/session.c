@@ -409,7 +409,7 @@ clv_memory_use clv_session_memory(const clv_session *session,
     const uint32_t n = session ? session->runners.n : 0;
     for (uint32_t i = 0; i < n; i++)
         plans[i] = session->runners.items[i]->plan;
-    return clv_plans_memory(plans, n, dev);
+    return clv_plans_memory(plans, n, session->runners.params.workspace, dev);
 }
 
 clv_status clv_session_weigh(clv_session *session, uint32_t n,

@@ -79,9 +79,10 @@ static fixture open_fixture(const char *settings, bool apart)
     build(&f);
     for (uint32_t i = 0; i < 1u + apart; i++) {
         clv_device *dev = clv_context_device(f.t.ctx, i);
-        assert_ok(clv_plan_create(f.t.ctx, f.g,
-                                  apart ? &(clv_plan_params){&dev, 1} : NULL,
-                                  &f.plans[i]));
+        assert_ok(clv_plan_create(
+            f.t.ctx, f.g,
+            apart ? &(clv_plan_params){.devices = &dev, .n_devices = 1} : NULL,
+            &f.plans[i]));
     }
     return f;
 }
@@ -220,7 +221,7 @@ static void test_interleavings(void **state)
 {
     (void)state;
     const char *long_run = getenv("CLEAVE_TEST_FLIGHT"); /* rounds of each */
-    const int n = long_run ? atoi(long_run) : 12;
+    const int n = long_run ? atoi(long_run) : 4;
     try_settings("", false, n);
     try_settings("ref.delay_us0=300", true, n);
     try_settings("ref.delay_us1=300", true, n);
@@ -236,7 +237,7 @@ static void test_interleavings(void **state)
 static void test_memories(void **state)
 {
     (void)state;
-    const int n = 6;
+    const int n = 3;
     for (int apart = 0; apart < 2; apart++) {
         try_settings("ref.memory0=local,coherent ref.delay_us0=200", apart, n);
         try_settings("ref.memory0=local,shadow ref.import0=off", apart, n);

@@ -255,7 +255,7 @@ static void test_failure(void **state)
     check_goes_on(&f, device(&f, 1));
     drop_exec(&f);
     build(&f);
-    clv_plan_params named = {&lost, 1};
+    clv_plan_params named = {.devices = &lost, .n_devices = 1};
     assert_int_equal(clv_plan_create(f.t.ctx, f.g, &named, &f.plan),
                      CLV_ERR_DEVICE_LOST);
     assert_error_says("device 'ref:0' is lost");
