@@ -27,7 +27,7 @@ static clv_status bind_workspace(clv_run *run, uint32_t s)
             binding->buffer = run->queues[place->memory - 1].own->arena;
             binding->offset = place->offset;
         } else {
-            CLV_TRY(core_tensor_object(run->workspace->shared, dev, plan->align,
+            CLV_TRY(core_tensor_object(run->shared->tensor, dev, plan->align,
                                        CORE_HOLD_IMPORT, NULL, &arena));
             binding->buffer = arena->buffer;
             binding->offset = arena->offset + place->offset;

@@ -41,7 +41,8 @@ static clv_status place_copy(clv_run *run, uint32_t s, core_run_copy *copy)
     const clv_plan *plan = run->exec->plan;
     const core_place *own = core_plan_base(plan, copy->local);
     const core_place *host = core_plan_base(plan, copy->shared);
-    clv_tensor *shared = run->workspace->shared;
+    const core_shared_memory *shared = run->shared;
+    clv_device *dev = planned_device(run, s)->dev;
     const core_object *arena;
     if (own->home == CORE_HOME_ARENA) {
         copy->buffer = run->queues[own->memory - 1].own->arena;
@@ -49,10 +50,15 @@ static clv_status place_copy(clv_run *run, uint32_t s, core_run_copy *copy)
     }
     if (host->home != CORE_HOME_ARENA)
         return CLV_OK;
-    copy->host = (char *)shared->memory->data + host->offset;
-    if (planned_device(run, s)->staged)
+    copy->host = (char *)shared->tensor->memory->data + host->offset;
+    if (copy->planned->staged)
         return CLV_OK;
-    CLV_TRY(core_tensor_object(shared, planned_device(run, s)->dev, plan->align,
+    if (shared->buffer && shared->buffer->dev == dev) {
+        copy->host_buffer = shared->buffer;
+        copy->host_offset = shared->at + host->offset;
+        return CLV_OK;
+    }
+    CLV_TRY(core_tensor_object(shared->tensor, dev, plan->align,
                                CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;
@@ -131,7 +137,7 @@ clv_status core_run_set_copies(clv_run *run, uint32_t s, clv_value value,
             continue;
         if (core_plan_base(plan, copy->local)->home == CORE_HOME_BOUND)
             CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
-        if (!device->staged)
+        if (!copy->planned->staged)
             CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,
                                        NULL, &import));
         if (!commit)
@@ -177,7 +183,7 @@ static uint32_t put_copy(const clv_run *run, uint32_t s,
 {
     const core_part_memory *d =
         staging_of(run, run->exec->plan->steps[s].device);
-    bool staged = planned_device(run, s)->staged;
+    const bool staged = copy->planned->staged;
     core_buffer *host = staged ? d->staging : copy->host_buffer;
     for (uint64_t i = 0; i < runs->n; i++) {
         uint64_t own = copy->offset + runs->offset + i * runs->pitch;
@@ -221,7 +227,7 @@ clv_status core_run_put_commands(clv_run *run, uint32_t s,
             continue;
         }
         CLV_TRY(core_plan_copy_runs(plan, copy->local, symbols, &runs));
-        if (d && !copy->planned->out) {
+        if (copy->planned->staged && !copy->planned->out) {
             move_staged(d, copy, &runs);
             CLV_TRY(core_buffer_flush(d->staging, copy->planned->staging,
                                       runs.bytes * runs.n));
@@ -240,7 +246,7 @@ static clv_status fetch_step(clv_run *run, uint32_t s)
     for (uint32_t i = 0; i < run->exec->steps[s].n_copies; i++) {
         const core_run_copy *copy = &run->steps[s].copies[i];
         core_runs runs;
-        if (!copy->planned->out)
+        if (!copy->planned->out || !copy->planned->staged)
             continue;
         CLV_TRY(core_plan_copy_runs(plan, copy->local, run->symbols, &runs));
         CLV_TRY(core_buffer_invalidate(d->staging, copy->planned->staging,

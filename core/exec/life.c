@@ -142,13 +142,13 @@ static clv_status flush_memory(const clv_run *run, bool before)
 
 static void note_others(clv_run *run, clv_run *first)
 {
-    run->overlapped = run->shared = false;
+    run->overlapped = run->mixed = false;
     for (clv_run *other = first; other; other = other->next) {
         if (other == run || other->state != CORE_RUN_GOING)
             continue;
         run->overlapped = other->overlapped = true;
         if (core_order_related(run->exec, other->exec))
-            run->shared = other->shared = true;
+            run->mixed = other->mixed = true;
     }
 }
 
@@ -174,7 +174,7 @@ clv_status core_run_complete(clv_run *run)
     note_end(run);
     /* Where others wrote the same states, only their writers are known to have
      * all of the newest contents, as was noted when they began. */
-    if (!run->shared)
+    if (!run->mixed)
         CLV_TRY(core_exec_leave_states(exec));
     if (core_run_is_recorded(run))
         core_run_collect_records(run);

@@ -130,6 +130,7 @@ clv_status clv_run_create(clv_exec *exec, clv_workspace *workspace,
         return core_no_memory("for a run");
     run->exec = exec;
     run->workspace = workspace;
+    run->shared = core_workspace_shared(workspace, plan);
     run->queues = calloc(plan->n_queues, sizeof *run->queues);
     run->steps = calloc(plan->n_steps, sizeof *run->steps);
     run->tensors = calloc(plan->graph->n_tensors, sizeof *run->tensors);

@@ -71,6 +71,7 @@ struct clv_run {
     clv_exec *exec;
     clv_run *sibling; /* the next one of the exec */
     clv_workspace *workspace;
+    const core_shared_memory *shared; /* of it */
     uint64_t serial;        /* of the workspace's memory that is bound */
     core_run_queue *queues; /* [plan->n_queues] */
     core_run_step *steps;   /* [plan->n_steps] */
@@ -93,7 +94,7 @@ struct clv_run {
     uint32_t n_needs, needs_capacity, need; /* the first that may matter */
     uint32_t watchers;  /* threads that wait on its timelines */
     bool overlapped;    /* with another run, on whatever devices */
-    bool shared;        /* with another one on the same states */
+    bool mixed;         /* with another one on the same states */
     bool noted;         /* exec->latest is about it */
     double begin;       /* moment */
     clv_status trouble; /* it will end so, */

@@ -3,19 +3,26 @@
 
 #include <stdlib.h>
 
+/* What any device can import. */
+#define SHARED_ALIGN 4096u
+
 clv_status clv_workspace_create(clv_context *ctx, clv_workspace **out)
 {
     *out = NULL;
     if (!ctx)
         return clv_error(CLV_ERR_INVALID, "workspace: the context is NULL");
     clv_workspace *w = calloc(1, sizeof *w);
-    if (w)
-        w->parts = calloc(ctx->n_devices + 1u, sizeof *w->parts);
-    if (!w || !w->parts) {
+    if (!w)
+        return core_no_memory("for a workspace");
+    w->ctx = ctx;
+    w->parts = calloc(ctx->n_devices + 1u, sizeof *w->parts);
+    w->shared = calloc(ctx->n_devices + 1u, sizeof *w->shared);
+    if (!w->parts || !w->shared) {
+        free(w->parts);
+        free(w->shared);
         free(w);
         return core_no_memory("for a workspace");
     }
-    w->ctx = ctx;
     w->serial = 1;
     *out = w;
     return CLV_OK;
@@ -30,6 +37,15 @@ static void free_staging(core_part_memory *part)
     part->staged = NULL;
 }
 
+static void free_shared(core_shared_memory *shared)
+{
+    clv_tensor_destroy(shared->tensor);
+    if (shared->tensor && shared->buffer)
+        core_buffer_unmap(shared->buffer);
+    core_buffer_free(shared->buffer);
+    *shared = (core_shared_memory){0};
+}
+
 void clv_workspace_destroy(clv_workspace *workspace)
 {
     if (!workspace)
@@ -38,54 +54,98 @@ void clv_workspace_destroy(clv_workspace *workspace)
         free_staging(&workspace->parts[i]);
         core_buffer_free(workspace->parts[i].arena);
     }
-    clv_tensor_destroy(workspace->shared);
+    for (uint32_t i = 0; i <= workspace->ctx->n_devices; i++)
+        free_shared(&workspace->shared[i]);
+    free(workspace->shared);
     free(workspace->parts);
     free(workspace);
+}
+
+static uint32_t index_of(const clv_context *ctx, const clv_device *dev)
+{
+    uint32_t i = 0;
+    while (ctx->devices[i] != dev)
+        i++;
+    return i;
 }
 
 core_part_memory *core_workspace_part(clv_workspace *workspace,
                                       const clv_device *dev)
 {
-    uint32_t i = 0;
-    while (workspace->ctx->devices[i] != dev)
-        i++;
-    return &workspace->parts[i];
+    return &workspace->parts[index_of(workspace->ctx, dev)];
+}
+
+core_shared_memory *core_workspace_shared(clv_workspace *workspace,
+                                          const clv_plan *plan)
+{
+    const uint32_t d = plan->arena_device;
+    return &workspace
+                ->shared[d ? 1 + index_of(plan->ctx, plan->devices[d - 1].dev)
+                           : 0];
 }
 
 uint64_t clv_workspace_size(const clv_workspace *workspace,
                             const clv_device *dev)
 {
-    if (!dev)
-        return workspace->shared ? workspace->shared->size : 0;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i <= workspace->ctx->n_devices && !dev; i++)
+        if (workspace->shared[i].tensor)
+            sum += workspace->shared[i].tensor->size;
     for (uint32_t i = 0; i < workspace->ctx->n_devices; i++)
         if (workspace->ctx->devices[i] == dev && workspace->parts[i].arena)
             return workspace->parts[i].arena->size;
-    return 0;
+    return sum;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Growing: what is there is freed first, as there may be no room for both; if
  * there is none for more, as much as before is taken again. */
 
-static clv_status make_shared(clv_workspace *w, uint64_t size)
+/* In memory that the device sees, too. */
+static clv_status make_seen(clv_context *ctx, clv_device *dev, int64_t bytes,
+                            core_shared_memory *out)
+{
+    uint32_t type = 0;
+    void *mapped = NULL;
+    const uint64_t size =
+        ((uint64_t)bytes + SHARED_ALIGN - 1) & ~(uint64_t)(SHARED_ALIGN - 1);
+    core_device_staging_type(dev, &type);
+    CLV_TRY(core_buffer_alloc(dev, type, size + SHARED_ALIGN, &out->buffer));
+    CLV_TRY(core_buffer_map(out->buffer, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
+                            &mapped));
+    out->at = -(uintptr_t)mapped & (SHARED_ALIGN - 1);
+    return clv_tensor_wrap(
+        ctx, CLV_DTYPE_I8, 1, &bytes, (char *)mapped + out->at, size,
+        CLV_ACCESS_READ | CLV_ACCESS_WRITE, NULL, NULL, &out->tensor);
+}
+
+static clv_status make_shared(clv_workspace *w, clv_device *seen_by,
+                              uint64_t size, core_shared_memory *out)
 {
     const int64_t bytes = (int64_t)size;
     const clv_status status =
-        clv_tensor_create(w->ctx, CLV_DTYPE_I8, 1, &bytes, &w->shared);
+        seen_by
+            ? make_seen(w->ctx, seen_by, bytes, out)
+            : clv_tensor_create(w->ctx, CLV_DTYPE_I8, 1, &bytes, &out->tensor);
+    if (status)
+        free_shared(out);
     return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
 }
 
-static clv_status grow_shared(clv_workspace *w, uint64_t size)
+static clv_status grow_shared(clv_workspace *w, const clv_plan *plan)
 {
-    const uint64_t before = w->shared ? w->shared->size : 0;
-    if (size <= before)
+    const uint32_t d = plan->arena_device;
+    clv_device *seen_by = d ? plan->devices[d - 1].dev : NULL;
+    core_shared_memory *shared = core_workspace_shared(w, plan);
+    const uint64_t before = shared->tensor ? shared->tensor->size : 0;
+    if (plan->memory.size <= before)
         return CLV_OK;
-    clv_tensor_destroy(w->shared);
-    w->shared = NULL;
+    free_shared(shared);
     w->serial++;
-    const clv_status status = make_shared(w, size);
+    const clv_status status =
+        make_shared(w, seen_by, plan->memory.size, shared);
     if (status && before)
-        make_shared(w, before);
+        make_shared(w, seen_by, before, shared);
     return status;
 }
 
@@ -148,7 +208,7 @@ static clv_status grow_staging(clv_workspace *w, clv_device *dev, uint64_t size)
 
 clv_status core_workspace_fit(clv_workspace *workspace, const clv_plan *plan)
 {
-    CLV_TRY(grow_shared(workspace, plan->memory.size));
+    CLV_TRY(grow_shared(workspace, plan));
     for (uint32_t i = 0; i < plan->n_devices; i++) {
         const core_plan_device *d = &plan->devices[i];
         CLV_TRY(grow_arena(workspace, d->dev, d->memory.size));

@@ -159,6 +159,11 @@ static bool same_from_here(const planner_schedule *s, uint32_t node,
 /* ------------------------------------------------------------------------ */
 /* Trying                                                                    */
 
+static uint32_t n_options(const planner_tables *t, uint32_t node)
+{
+    return t->classes[t->nodes[node].class].n_options;
+}
+
 /* The makespan with another option of a node. */
 static double try_option(improver *m, uint32_t node, uint32_t option)
 {
@@ -246,7 +251,7 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     const planner_tables *t = m->s->tables;
     planner_value best = {0};
     *alternative = (planner_alternative){.option = UINT32_MAX};
-    for (uint32_t o = 0; o < t->classes[t->nodes[node].class].n_options; o++) {
+    for (uint32_t o = 0; o < n_options(t, node); o++) {
         if (o == m->options[node])
             continue;
         double ns = try_option(m, node, o);
@@ -303,8 +308,8 @@ clv_status planner_improve(const planner_schedule *s,
         planner_alternative alternative;
         uint32_t i = first + at;
         rounds += !at;
-        bool known = alternatives && unchanged >= params->block.period &&
-                     as_before(&m, i);
+        bool known =
+            alternatives && at >= params->block.period && as_before(&m, i);
         bool changed =
             !known &&
             improve_node(&m, i, rounds <= params->max_rounds, &alternative);
@@ -319,21 +324,36 @@ clv_status planner_improve(const planner_schedule *s,
     return status;
 }
 
+/* Options of the nodes of one copy of the block. */
+static uint32_t n_block_options(const planner_tables *t,
+                                const planner_block *block)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < block->period; i++)
+        sum += n_options(t, block->begin + i);
+    return sum;
+}
+
 clv_status planner_improve_all(const planner_schedule *s,
+                               const planner_block *block,
                                const uint32_t *options, double *ns)
 {
-    const planner_improve_params params = {.n = 0};
+    const planner_improve_params params = {.block = *block};
     const planner_tables *t = s->tables;
-    const uint32_t n = t->problem->n_nodes;
+    const uint32_t n = t->problem->n_nodes, back = n_block_options(t, block);
     uint32_t *own = calloc(n, sizeof *own);
     improver m = {.s = s, .params = &params, .options = own};
     if (!own)
         return core_no_memory("to search for a plan");
     memcpy(own, options, n * sizeof *own);
     clv_status status = make(&m);
-    for (uint32_t i = 0; i < n && !status; i++)
-        for (uint32_t o = 0; o < t->classes[t->nodes[i].class].n_options; o++)
-            *ns++ = o == own[i] ? m.value.ns : try_option(&m, i, o);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const bool known = as_before(&m, i);
+        for (uint32_t o = 0; o < n_options(t, i); o++, ns++)
+            *ns = known         ? ns[-(ptrdiff_t)back]
+                  : o == own[i] ? m.value.ns
+                                : try_option(&m, i, o);
+    }
     free(m.states);
     free(own);
     return status;
