@@ -2,6 +2,7 @@
  * Runs in flight: they are put there, go on as they can, and end.
  */
 #include "await.h"
+#include "choose.h"
 #include "flight.h"
 #include "life.h"
 #include "submit.h"
@@ -27,13 +28,6 @@ void core_run_trouble(clv_run *run, clv_status status, const char *message)
 /* ------------------------------------------------------------------------ */
 /* Ending                                                                    */
 
-static void use_lines(clv_run *run, int sign)
-{
-    for (uint32_t d = 0; d < run->exec->plan->n_queues; d++)
-        if (run->queues[d].timeline)
-            run->queues[d].line->n_runs += (uint32_t)sign;
-}
-
 /* Those that came after it do not wait for it any longer; if it failed, what
  * they need of it is not there. */
 static void release(clv_run *other, const clv_run *run, clv_status status)
@@ -58,9 +52,10 @@ static void end(core_flight *flight, clv_run *run, clv_status status)
         link = &(*link)->next;
     *link = run->next;
     if (run->state == CORE_RUN_GOING)
-        use_lines(run, -1);
+        core_flight_unload(run);
     if (status)
         snprintf(run->message, sizeof run->message, "%s", clv_last_error());
+    core_flight_exit(flight, run);
     run->state = CORE_RUN_IDLE;
     run->status = status;
     for (clv_run *other = *link; other; other = other->next)
@@ -139,29 +134,27 @@ static void begin(core_flight *flight, clv_run *run)
         return;
     }
     run->state = CORE_RUN_GOING;
-    use_lines(run, 1);
+    core_flight_load(run);
 }
 
-/* Of the steps that can be submitted, one of the oldest run. */
-static clv_run *choose(const core_flight *flight)
+static void submit_next(clv_run *run)
 {
-    for (clv_run *run = flight->first; run; run = run->next)
-        if (run->state == CORE_RUN_GOING && !run->trouble &&
-            run->n_submitted < run->exec->plan->n_steps &&
-            !core_flight_block(run).run)
-            return run;
-    return NULL;
+    const uint32_t step = run->n_submitted;
+    const clv_status status = core_run_submit_step(run);
+    if (status)
+        core_run_trouble(run, status, clv_last_error());
+    else
+        core_flight_serve(run, step);
 }
 
 /* All that can be done without waiting. */
 static void go_on(core_flight *flight)
 {
     for (;;) {
+        core_flight_look_again(flight);
         clv_run *run = find_turn(flight);
-        if (!run && (run = choose(flight))) {
-            const clv_status status = core_run_submit_step(run);
-            if (status)
-                core_run_trouble(run, status, clv_last_error());
+        if (!run && (run = core_flight_choose(flight))) {
+            submit_next(run);
         } else if (!run) {
             return;
         } else if (run->trouble) {
@@ -218,7 +211,9 @@ static clv_status put_in_flight(core_flight *flight, clv_run *run)
         last = &(*last)->next;
     run->next = NULL;
     *last = run;
-    const clv_status status = core_run_look_back(run, flight->first);
+    clv_status status = core_run_look_back(run, flight->first);
+    if (!status)
+        status = core_flight_enter(flight, run);
     if (status) {
         *last = NULL;
         return status;
@@ -268,6 +263,13 @@ clv_status clv_run_wait(clv_run *run)
         status = clv_error(status, "%s", run->message);
     pthread_mutex_unlock(&flight->mutex);
     return status;
+}
+
+void clv_run_set_priority(clv_run *run, int32_t priority)
+{
+    core_flight_lock(run->exec->plan->ctx);
+    run->priority = priority;
+    core_flight_unlock(run->exec->plan->ctx);
 }
 
 bool clv_run_in_flight(const clv_run *run)

@@ -2,6 +2,7 @@
 #include "copy.h"
 #include "../base/error.h"
 #include "../base/grow.h"
+#include "../config/config.h"
 #include "../context/context.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void destroy(void *arg)
     free(flight);
 }
 
-static core_flight *create(void)
+static core_flight *create(const clv_context *ctx)
 {
     core_flight *flight = calloc(1, sizeof *flight);
     pthread_mutexattr_t attr;
@@ -35,6 +36,8 @@ static core_flight *create(void)
     pthread_mutex_init(&flight->mutex, &attr);
     pthread_mutexattr_destroy(&attr);
     pthread_cond_init(&flight->unwatched, NULL);
+    flight->by_age =
+        core_config_choice(ctx->config, "core.dispatch") == CORE_DISPATCH_AGE;
     return flight;
 }
 
@@ -44,7 +47,7 @@ core_flight *core_flight_of(clv_context *ctx)
     if (flight)
         return flight;
     ctx->flight_destroy = destroy;
-    core_flight *made = create();
+    core_flight *made = create(ctx);
     if (made && !atomic_compare_exchange_strong(&ctx->flight, &flight, made)) {
         destroy(made);
         return flight;
@@ -127,8 +130,17 @@ static void note_done(const core_entry *e)
         core_run_trouble(e->run, status, clv_last_error());
 }
 
-void core_line_look(core_line *line)
+void core_flight_look_again(core_flight *flight)
 {
+    for (core_line *line = flight->lines; line; line = line->next)
+        line->seen = false;
+}
+
+static void look(core_line *line)
+{
+    if (line->seen)
+        return;
+    line->seen = true;
     while (line->n && is_over(&line->entries[line->first])) {
         const core_entry entry = line->entries[line->first++];
         line->n--;
@@ -171,7 +183,7 @@ bool core_flight_done(clv_run *run, uint32_t device, uint64_t value)
 {
     const core_run_queue *queue = &run->queues[device];
     if (queue->done < value)
-        core_line_look(queue->line);
+        look(queue->line);
     return queue->done >= value;
 }
 
@@ -224,7 +236,7 @@ static core_block room_of(const clv_run *run, uint32_t s)
 {
     core_line *line = run->queues[run->exec->plan->steps[s].device].line;
     if (line->n_runs > 1 && line->n >= LINE_DEPTH)
-        core_line_look(line);
+        look(line);
     if (line->n_runs <= 1 || line->n < LINE_DEPTH)
         return (core_block){0};
     const core_entry *e = &line->entries[line->first];

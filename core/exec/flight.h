@@ -39,12 +39,24 @@ typedef struct core_line {
     core_entry *entries; /* [first .. first + n): submitted, not seen as done */
     uint32_t first, n, capacity;
     uint32_t n_runs; /* that are going and use it */
+    bool seen;       /* what it has done, since core_flight_look_again() */
+    double left_ns;  /* of their work, not submitted yet */
 } core_line;
+
+/* Who shares devices with others: choice.h of plans. */
+typedef struct core_session {
+    struct core_session *next;
+    const void *key;
+    double served_ns;
+    uint32_t n_runs; /* in flight */
+} core_session;
 
 typedef struct core_flight {
     pthread_mutex_t mutex; /* recursive; of all below and of runs in flight */
     pthread_cond_t unwatched;
     core_line *lines;
+    core_session *sessions;
+    bool by_age; /* core.dispatch */
     clv_run *first;
     uint64_t n_submits;
 } core_flight;
@@ -61,22 +73,12 @@ void core_flight_leave(clv_run *run);
 /* The rest is called with the lock held. */
 /* Whether the run's queue has reached the value. */
 bool core_flight_done(clv_run *run, uint32_t device, uint64_t value);
-/* Sees what the line has done. */
-void core_line_look(core_line *line);
+/* Queues may have done more: each is asked once from here on. */
+void core_flight_look_again(core_flight *flight);
 /* Room for one more entry, */
 clv_status core_line_reserve(core_line *line);
 /* which then is there: the step that was submitted. */
 void core_line_add(core_line *line, clv_run *run, uint32_t device,
                    uint64_t value);
 void core_line_forget(core_line *line, const clv_run *run);
-/* What keeps the run from going on, which it waits for on a queue of its own or
- * of another run. */
-typedef struct core_block {
-    clv_run *run; /* NULL: nothing does */
-    uint32_t device;
-    uint64_t value;
-    uint32_t point; /* of sync.h, if the host waits as the plan says; else
-                       CORE_NO_POINT */
-} core_block;
-#define CORE_NO_POINT 0xffffffffu
 core_block core_flight_block(clv_run *run);

@@ -61,6 +61,16 @@ typedef struct core_hold {
     bool until_end;
 } core_hold;
 
+/* What keeps the run from going on, on a queue of its own or of another run. */
+typedef struct core_block {
+    clv_run *run; /* NULL: nothing does */
+    uint32_t device;
+    uint64_t value;
+    uint32_t point; /* of sync.h, if the host waits as the plan says; else
+                       CORE_NO_POINT */
+} core_block;
+#define CORE_NO_POINT 0xffffffffu
+
 typedef enum core_run_state {
     CORE_RUN_IDLE = 0,  /* not in flight */
     CORE_RUN_HELD = 1,  /* submitted; waits for others to end */
@@ -87,7 +97,11 @@ struct clv_run {
     uint64_t number; /* of the exec's runs, from 1 */
     uint64_t age;    /* of all submits in the context */
     int32_t priority;
-    uint32_t n_submitted; /* steps */
+    uint32_t n_submitted;                           /* steps */
+    core_block block;                               /* of the next one, */
+    double unlocked_critical_ns, unlocked_other_ns; /* and what it lets begin:
+                                                       choose.h */
+    struct core_session *session;
     core_hold *holds;
     uint32_t n_holds, holds_capacity;
     core_need *needs;                       /* by step */

@@ -700,6 +700,10 @@ CLV_API clv_status clv_run_submit(clv_run *run, const int64_t *symbols,
 /* Until it has ended, and how it ended. A run fails too if an earlier one
  * failed that it comes after. Again after the end: the same answer. */
 CLV_API clv_status clv_run_wait(clv_run *run);
+/* Steps of runs with a higher priority go first; 0 at first. Runs of one
+ * priority share devices equally by session: runs on the same states are one.
+ */
+CLV_API void clv_run_set_priority(clv_run *run, int32_t priority);
 CLV_API bool clv_run_in_flight(const clv_run *run);
 /* It ends with CLV_ERR_CANCELLED once what devices were given of it is done.
  * From any thread. */
