@@ -172,6 +172,11 @@ clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
     return CLV_OK;
 }
 
+clv_run *clv_exec_own_run(clv_exec *exec)
+{
+    return exec->own;
+}
+
 clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value)
 {
     return clv_run_tensor(exec->own, value);

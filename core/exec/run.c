@@ -188,11 +188,6 @@ void clv_run_destroy(clv_run *run)
     free(run);
 }
 
-clv_exec *clv_run_exec(const clv_run *run)
-{
-    return run->exec;
-}
-
 clv_tensor *clv_run_tensor(clv_run *run, clv_value value)
 {
     const clv_tensor_desc *desc =

@@ -690,7 +690,8 @@ CLV_API clv_status clv_run_create(clv_exec *exec, clv_workspace *workspace,
                                   clv_run **out);
 /* One that is in flight is cancelled and waited for. */
 CLV_API void clv_run_destroy(clv_run *run);
-CLV_API clv_exec *clv_run_exec(const clv_run *run);
+/* The one of clv_exec_run() and clv_exec_tensor(); the exec's. */
+CLV_API clv_run *clv_exec_own_run(clv_exec *exec);
 /* As clv_exec_tensor(); not to be touched while the run is in flight. */
 CLV_API clv_tensor *clv_run_tensor(clv_run *run, clv_value value);
 /* Puts it in flight; inputs must be there. symbols and errors: as

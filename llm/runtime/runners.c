@@ -36,13 +36,22 @@ static void drop_oldest(llm_runners *r)
     llm_runner_destroy(r->items[--r->n]);
 }
 
+static void destroy_workspaces(llm_runners *r)
+{
+    clv_workspace_destroy(r->params.workspace);
+    r->params.workspace = NULL;
+    for (uint32_t i = 0; i < LLM_MAX_FLIGHT; i++) {
+        clv_workspace_destroy(r->params.others[i]);
+        r->params.others[i] = NULL;
+    }
+}
+
 /* What all of them worked in stays as long as one is there. */
-static clv_status empty_workspace(llm_runners *r)
+static clv_status empty_workspaces(llm_runners *r)
 {
     if (r->n)
         return CLV_OK;
-    clv_workspace_destroy(r->params.workspace);
-    r->params.workspace = NULL;
+    destroy_workspaces(r);
     return clv_workspace_create(r->model->ctx, &r->params.workspace);
 }
 
@@ -102,7 +111,7 @@ void llm_runners_finish(llm_runners *r)
 {
     while (r->n)
         drop_oldest(r);
-    clv_workspace_destroy(r->params.workspace);
+    destroy_workspaces(r);
     free((void *)r->params.devices);
     free(r->lengths);
     r->params = (llm_runner_params){0};
@@ -173,7 +182,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
             return status;
         }
         drop_oldest(r);
-        CLV_TRY(empty_workspace(r));
+        CLV_TRY(empty_workspaces(r));
     }
 }
 
