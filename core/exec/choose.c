@@ -151,6 +151,7 @@ static core_candidate candidate_of(const core_flight *flight,
                                    const core_line *critical)
 {
     return (core_candidate){
+        .waits = run->waits,
         .priority = run->priority,
         .served_ns = run->session->served_ns,
         .gain_ns = flight->by_age

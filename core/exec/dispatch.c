@@ -253,11 +253,13 @@ clv_status clv_run_wait(clv_run *run)
     core_flight *flight = core_flight_of(run->exec->plan->ctx);
     pthread_mutex_lock(&flight->mutex);
     run->owner = pthread_self();
+    run->waited = true;
     while (run->state != CORE_RUN_IDLE) {
         go_on(flight);
         if (run->state != CORE_RUN_IDLE)
             core_flight_await(flight);
     }
+    run->waited = false;
     clv_status status = run->status;
     if (status)
         status = clv_error(status, "%s", run->message);

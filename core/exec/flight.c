@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps that a queue holds where several runs want it. */
+/* Steps that a short line holds. */
 #define LINE_DEPTH 2
 
 static void destroy(void *arg)
@@ -218,29 +218,44 @@ static core_block need_of(clv_run *run, uint32_t s)
     return (core_block){0};
 }
 
+/* Whether the line is to be kept short: others want it, or may want it soon,
+ * as nobody waits for this run yet. */
+static bool is_short(const clv_run *run, const core_line *line)
+{
+    return line->n_runs > 1 || !run->waited;
+}
+
+/* A device that waits by itself for another one does no other work meanwhile:
+ * in a short line it is given such a step only if it has none. */
 static core_block wait_of(clv_run *run, uint32_t s)
 {
     const core_step *step = &run->exec->plan->steps[s];
+    core_line *line = run->queues[step->device].line;
+    run->waits = false;
+    if (is_short(run, line))
+        look(line);
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const uint32_t index = step->first_wait + i;
         const core_wait *wait = &run->exec->plan->waits[index];
         const uint64_t value = run->queues[wait->device].base + wait->value;
-        if (wait->by_host && !core_flight_done(run, wait->device, value))
-            return (core_block){run, wait->device, value, index};
+        if ((!wait->by_host && !is_short(run, line)) ||
+            core_flight_done(run, wait->device, value))
+            continue;
+        if (wait->by_host || line->n)
+            return (core_block){run, wait->device, value,
+                                wait->by_host ? index : CORE_NO_POINT};
+        run->waits = true;
     }
     return (core_block){0};
 }
 
-/* A run alone fills queues as far as they go. */
 static core_block room_of(const clv_run *run, uint32_t s)
 {
-    core_line *line = run->queues[run->exec->plan->steps[s].device].line;
-    if (line->n_runs > 1 && line->n >= LINE_DEPTH)
-        look(line);
-    if (line->n_runs <= 1 || line->n < LINE_DEPTH)
-        return (core_block){0};
+    const core_line *line = run->queues[run->exec->plan->steps[s].device].line;
     const core_entry *e = &line->entries[line->first];
-    return (core_block){e->run, e->device, e->value, CORE_NO_POINT};
+    return is_short(run, line) && line->n >= LINE_DEPTH
+               ? (core_block){e->run, e->device, e->value, CORE_NO_POINT}
+               : (core_block){0};
 }
 
 static core_block end_of(clv_run *run)

@@ -5,9 +5,9 @@
  * A run's steps are submitted in the plan's order. So each run has one step
  * that comes next, and the dispatcher chooses among these: one whose waits by
  * the host are over, which needs nothing more of older runs, and whose queue
- * takes it. Where several runs want a queue, it holds two steps at most, the
- * one that it works on and the next one, so that what becomes ready meanwhile
- * still has a choice before it.
+ * takes it. A run that is waited for alone fills queues as far as they go.
+ * Else a queue holds two steps at most, the one that it works on and the next
+ * one, so that what becomes ready meanwhile still has a choice before it.
  *
  * A run is held back, and none of its steps is submitted, until older ones in
  * the same workspace have ended, and, where states have to move to other

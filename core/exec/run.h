@@ -94,11 +94,13 @@ struct clv_run {
     clv_run *next; /* younger */
     core_run_state state;
     pthread_t owner; /* the thread that begins and ends it */
+    bool waited;     /* a thread is in clv_run_wait() for it */
     uint64_t number; /* of the exec's runs, from 1 */
     uint64_t age;    /* of all submits in the context */
     int32_t priority;
-    uint32_t n_submitted;                           /* steps */
-    core_block block;                               /* of the next one, */
+    uint32_t n_submitted; /* steps */
+    core_block block;     /* of the next one, */
+    bool waits;           /* its device would have to wait, once it has it, */
     double unlocked_critical_ns, unlocked_other_ns; /* and what it lets begin:
                                                        choose.h */
     struct core_session *session;

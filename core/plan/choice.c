@@ -2,6 +2,8 @@
 
 bool core_candidate_before(const core_candidate *a, const core_candidate *b)
 {
+    if (a->waits != b->waits)
+        return b->waits;
     if (a->priority != b->priority)
         return a->priority > b->priority;
     if (a->served_ns != b->served_ns)

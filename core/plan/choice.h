@@ -2,7 +2,8 @@
  * Which of several steps a device queue gets next: of several runs in flight,
  * the next steps of those that can go on.
  *
- * Priorities come first. Then the session that devices have worked least for,
+ * One that can begin goes before one that its device would have to wait for.
+ * Then priorities count. Then the session that devices have worked least for,
  * so that sessions get equal parts of them. Within a session it is, with
  * core.dispatch = unlock, the step with the largest gain, which is llm.npu's C
  * (its equation 6): the time of the work on the critical device that can begin
@@ -17,6 +18,7 @@
 #include <stdint.h>
 
 typedef struct core_candidate {
+    bool waits; /* the device for another one, once it has the step */
     int32_t priority;
     double served_ns; /* by all devices, of its session */
     double gain_ns;
