@@ -103,14 +103,17 @@ static clv_status measure(solver *v)
 /* What is held for measuring does not count against a plan. */
 static void set_rooms(const solver *v, clv_plan *plan)
 {
-    for (uint32_t d = 0; d < plan->n_devices; d++)
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
         plan->devices[d].room = v->plan->devices[d].room;
+        plan->devices[d].given = v->plan->devices[d].given;
+    }
 }
 
 static clv_status make_plan(const solver *v, const uint32_t *options,
                             clv_plan **out)
 {
-    const clv_plan_params params = {v->devices, v->plan->n_devices};
+    const clv_plan_params params = {.devices = v->devices,
+                                    .n_devices = v->plan->n_devices};
     uint32_t n = 0, most = 0;
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         most += v->c.options[options[i]].n_pieces;
@@ -197,9 +200,9 @@ static clv_status consider(solver *v, bool *taken)
     return CLV_OK;
 }
 
-/* The search with one of its two beams. The forecast, which knows more, decides
- * between their results. */
-static clv_status consider_search(solver *v, planner_stage without)
+/* The search, maybe with one of its two beams. The forecast, which knows more,
+ * decides between their results. */
+static clv_status consider_search(solver *v, uint32_t without)
 {
     planner_solution s;
     bool same = v->best != NULL, taken = false;
@@ -223,6 +226,24 @@ static clv_status consider_search(solver *v, planner_stage without)
         planner_solution_finish(&s);
     }
     return status;
+}
+
+static bool can_stream(const planner_candidates *c)
+{
+    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+        if (c->cuts[i].streamed)
+            return true;
+    return false;
+}
+
+/* Where weights are streamed, what limits make of a choice takes the time, and
+ * both beams begin alike: they are one search. */
+static clv_status consider_searches(solver *v)
+{
+    if (can_stream(&v->c))
+        return consider_search(v, 0);
+    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
 static bool is_whole(const solver *v, uint32_t option)
@@ -311,8 +332,7 @@ static clv_status consider_energy(solver *v)
     v->c.problem.energy_ns = weight / fmax(1 - weight, 0.01) *
                              core_plan_expected_ns(v->best) /
                              v->best->forecast->energy_nj;
-    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    return consider_searches(v);
 }
 
 /* Where compiling counts, plans of fewer programs may be better. What programs
@@ -328,8 +348,7 @@ static clv_status consider_preparation(solver *v)
             return CLV_OK;
         before = planner_effort(v->best, 0);
         planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
-        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+        CLV_TRY(consider_searches(v));
     }
     return CLV_OK;
 }
@@ -381,14 +400,6 @@ static bool can_tighten(const solver *v)
     return !planner_is_legal_plan(v->best);
 }
 
-static bool can_stream(const planner_candidates *c)
-{
-    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
-        if (c->cuts[i].streamed)
-            return true;
-    return false;
-}
-
 /* Until a plan keeps to memory and max_share. Where there is too little memory
  * for weights that pass through beside values, smaller ones pass through. */
 static clv_status search_legal(solver *v, const clv_op_caps *caps,
@@ -399,8 +410,7 @@ static clv_status search_legal(solver *v, const clv_op_caps *caps,
         CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy,
                                         halvings, &v->c));
         for (uint32_t i = 0; i < TIGHTER; i++) {
-            CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-            CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+            CLV_TRY(consider_searches(v));
             if (!v->best || !can_tighten(v))
                 break;
         }
@@ -433,9 +443,7 @@ static clv_status consider_all_experts(solver *v)
         core_plan_expected_ns(v->best) <= SURPRISE * v->s.makespan_ns ||
         !count_experts(v, v->s.makespan_ns))
         return CLV_OK;
-    clv_status status = consider_search(v, PLANNER_STAGE_FIRST_DONE);
-    if (!status)
-        status = consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    const clv_status status = consider_searches(v);
     count_experts(v, 0);
     return status;
 }

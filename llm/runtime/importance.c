@@ -55,7 +55,7 @@ static clv_status measure(const llm_sample *s, const llm_rounding *rounding,
     CLV_TRY(llm_runner_create(s->model, s->cache, &shape, &runner));
     clv_status status = llm_runner_plan(runner, &(llm_runner_params){0});
     if (!status)
-        status = llm_runner_compile(runner, s->cache);
+        status = llm_runner_compile(runner, &(llm_runner_params){0}, s->cache);
     if (!status)
         status = run_all(s, runner, out);
     llm_runner_destroy(runner);

@@ -90,6 +90,21 @@ static bool same_devices(const planner_schedule *s, const pair *p)
     return true;
 }
 
+static bool same_rings(const planner_schedule *s, const pair *p)
+{
+    for (uint32_t d = 0; d < s->n_devices && s->rings; d++) {
+        const planner_ring *a = planner_state_ring(s, p->a, d);
+        const planner_ring *b = planner_state_ring(s, p->b, d);
+        if (a->n != b->n)
+            return false;
+        for (uint32_t i = 0; i < a->n; i++)
+            if (fabs(a->bytes[i] - b->bytes[i]) > 0 ||
+                !same_end(p, a->end[i], b->end[i]))
+                return false;
+    }
+    return true;
+}
+
 /* Whether the steps of the results before slot i stand in the same order to
  * that of slot i: waits begin with the latest step. */
 static bool same_order(const planner_schedule *s, const pair *p, uint32_t i)
@@ -153,7 +168,8 @@ static bool same_from_here(const planner_schedule *s, uint32_t node,
                        planner_state_slot(s, b, b->n_slots - 1)->at;
     p.a_horizon = horizon(s, a, node);
     p.b_horizon = horizon(s, b, node);
-    return same_devices(s, &p) && same_host(&p) && same_slots(s, &p);
+    return same_devices(s, &p) && same_host(&p) && same_rings(s, &p) &&
+           same_slots(s, &p);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -254,10 +270,13 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     for (uint32_t o = 0; o < n_options(t, node); o++) {
         if (o == m->options[node])
             continue;
+        const bool any = alternative->option != UINT32_MAX;
+        planner_value value = value_with(m, node, o, m->value.ns);
+        if (any && value.memory > best.memory)
+            continue;
         double ns = try_option(m, node, o);
-        planner_value value = value_with(m, node, o, ns);
-        if (alternative->option != UINT32_MAX &&
-            !planner_value_better(value, best))
+        value = value_with(m, node, o, ns);
+        if (any && !planner_value_better(value, best))
             continue;
         best = value;
         *alternative = (planner_alternative){o, ns};
