@@ -133,10 +133,10 @@ static void compile(compiler *c, const graph *g)
 
 static void compile_elements(compiler *c)
 {
-    static const uint32_t ops[] = {CLV_OP_ADD,  CLV_OP_MUL, CLV_OP_SILU,
-                                   CLV_OP_GELU, CLV_OP_GLU, CLV_OP_GLU,
-                                   CLV_OP_ROUND};
-    for (uint32_t i = 0; i < 7; i++) {
+    static const uint32_t ops[] = {CLV_OP_ADD,   CLV_OP_MUL,   CLV_OP_SILU,
+                                   CLV_OP_GELU,  CLV_OP_GLU,   CLV_OP_GLU,
+                                   CLV_OP_ROUND, CLV_OP_EXCESS};
+    for (uint32_t i = 0; i < 8; i++) {
         graph g;
         graph_init(&g);
         uint32_t a = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 77);

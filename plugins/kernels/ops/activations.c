@@ -30,10 +30,8 @@ static int64_t row_bytes(const gpu_node *node)
 
 void gpu_int8_know(gpu_call *call, const gpu_node *node)
 {
-    const float scale = node->node.attr.matmul.input_scale;
-    gpu_call_define(call, "KNOWN", scale > 0);
-    if (scale > 0)
-        gpu_call_param(call, "known", gpu_float(scale));
+    gpu_call_param(call, "known",
+                   gpu_float(node->node.attr.matmul.input_scale));
 }
 
 static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,

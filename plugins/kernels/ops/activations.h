@@ -8,7 +8,7 @@
 
 /* Whether the product's x becomes bytes. */
 bool gpu_is_int8(const gpu_node *node);
-/* Tells a kernel that makes bytes of x the scale that x has, if it has one. */
+/* Tells a kernel that makes bytes of x the scale that x has, 0 for none. */
 void gpu_int8_know(gpu_call *call, const gpu_node *node);
 /* Channels of a block: all have one scale in x and in w. */
 int64_t gpu_int8_block(const gpu_node *node);
