@@ -18,9 +18,9 @@
  *   - A step waits for each step of another device that touches the same memory
  *     if one of them writes it. Waits are for whole steps. A wait that another
  *     wait or the device's own order implies is left out.
- *   - A device that cannot wait for others by itself, or whose bytes pass
- *     through a staging buffer, has the host wait: before the submit, until the
- *     step that is waited for is done. That takes the host a little longer
+ *   - A device that cannot wait for others by itself, or for which the host
+ *     moves bytes between steps, has the host wait: before the submit, until
+ *     the step that is waited for is done. That takes the host a little longer
  *     (wait_poll or wait_block), and nothing if the step was done already.
  *   - A submit takes the host submit, or submit_idle if the queue is empty. A
  *     queue that is full is first waited empty. A step begins when its submit

@@ -50,8 +50,13 @@ static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
     if (host->home != CORE_HOME_ARENA)
         return CLV_OK;
     copy->host = (char *)exec->arena->memory->data + host->offset;
-    if (planned_device(exec, s)->staged)
+    if (copy->planned->staged)
         return CLV_OK;
+    if (exec->arena_buffer && exec->arena_buffer->dev == d->dev) {
+        copy->host_buffer = exec->arena_buffer;
+        copy->host_offset = exec->arena_at + host->offset;
+        return CLV_OK;
+    }
     CLV_TRY(core_tensor_object(exec->arena, d->dev, plan->align,
                                CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
@@ -106,7 +111,7 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
             continue;
         if (core_plan_base(plan, copy->local)->home == CORE_HOME_BOUND)
             CLV_TRY(core_tensor_local(tensor, device->dev, &dense, &own));
-        if (!device->staged)
+        if (!copy->planned->staged)
             CLV_TRY(core_tensor_object(tensor, device->dev, 1, CORE_HOLD_IMPORT,
                                        NULL, &import));
         if (!commit)
@@ -143,7 +148,7 @@ static uint32_t put_copy(const clv_exec *exec, uint32_t s,
                          core_command *out)
 {
     const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
-    bool staged = planned_device(exec, s)->staged;
+    const bool staged = copy->planned->staged;
     core_buffer *host = staged ? d->staging : copy->host_buffer;
     for (uint64_t i = 0; i < runs->n; i++) {
         uint64_t own = copy->offset + runs->offset + i * runs->pitch;
@@ -185,7 +190,7 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
             continue;
         }
         CLV_TRY(core_plan_copy_runs(exec->plan, copy->local, symbols, &runs));
-        if (d->staging && !copy->planned->out) {
+        if (copy->planned->staged && !copy->planned->out) {
             move_staged(d, copy, &runs);
             CLV_TRY(core_buffer_flush(d->staging, copy->planned->staging,
                                       runs.bytes * runs.n));
@@ -204,7 +209,7 @@ static clv_status fetch_step(clv_exec *exec, uint32_t s)
     for (uint32_t i = 0; i < step->n_copies; i++) {
         const core_exec_copy *copy = &step->copies[i];
         core_runs runs;
-        if (!copy->planned->out)
+        if (!copy->planned->out || !copy->planned->staged)
             continue;
         CLV_TRY(
             core_plan_copy_runs(exec->plan, copy->local, exec->symbols, &runs));

@@ -110,6 +110,8 @@ struct clv_exec {
     clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
                                   bound by the caller; else NULL */
     clv_tensor *arena;         /* in the host's memory; NULL: no transients */
+    core_buffer *arena_buffer; /* that it lies in, of plan->arena_device, */
+    uint64_t arena_at;         /* from here on; NULL: the host's own */
     int64_t *symbols;          /* of the present run */
     core_exec_flush *flushes;
     uint32_t n_flushes, flushes_capacity;

@@ -6,13 +6,39 @@
 #include "memory.h"
 #include <string.h>
 
+/* What any device can import. */
+#define ARENA_ALIGN 4096u
+
+/* The host's arena in memory that a device sees, too. */
+static clv_status make_seen(clv_exec *exec, clv_device *dev, int64_t bytes)
+{
+    uint32_t type = 0;
+    void *mapped = NULL;
+    const uint64_t size =
+        ((uint64_t)bytes + ARENA_ALIGN - 1) & ~(uint64_t)(ARENA_ALIGN - 1);
+    core_device_staging_type(dev, &type);
+    CLV_TRY(
+        core_buffer_alloc(dev, type, size + ARENA_ALIGN, &exec->arena_buffer));
+    CLV_TRY(core_buffer_map(exec->arena_buffer,
+                            CLV_ACCESS_READ | CLV_ACCESS_WRITE, &mapped));
+    exec->arena_at = -(uintptr_t)mapped & (ARENA_ALIGN - 1);
+    return clv_tensor_wrap(exec->plan->ctx, CLV_DTYPE_I8, 1, &bytes,
+                           (char *)mapped + exec->arena_at, size,
+                           CLV_ACCESS_READ | CLV_ACCESS_WRITE, NULL, NULL,
+                           &exec->arena);
+}
+
 static clv_status make_shared(clv_exec *exec)
 {
-    int64_t bytes = (int64_t)exec->plan->memory.size;
+    const clv_plan *plan = exec->plan;
+    int64_t bytes = (int64_t)plan->memory.size;
     if (!bytes)
         return CLV_OK;
-    clv_status status = clv_tensor_create(exec->plan->ctx, CLV_DTYPE_I8, 1,
-                                          &bytes, &exec->arena);
+    clv_status status =
+        plan->arena_device
+            ? make_seen(exec, plan->devices[plan->arena_device - 1].dev, bytes)
+            : clv_tensor_create(plan->ctx, CLV_DTYPE_I8, 1, &bytes,
+                                &exec->arena);
     return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
 }
 
@@ -60,6 +86,9 @@ void core_exec_free_memory(clv_exec *exec)
         core_buffer_free(exec->devices[d].arena);
     }
     clv_tensor_destroy(exec->arena);
+    if (exec->arena && exec->arena_buffer)
+        core_buffer_unmap(exec->arena_buffer);
+    core_buffer_free(exec->arena_buffer);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -116,13 +116,11 @@ static void json_copies(core_text *text, const clv_plan *plan)
     core_text_add(text, "\"copies\":[");
     for (uint32_t i = 0; i < plan->n_copies; i++) {
         const core_copy *copy = &plan->copies[i];
-        const core_plan_device *d =
-            &plan->devices[plan->parts[copy->part].device];
         core_text_add(text,
                       "%s{\"part\":%u,\"to\":\"%s\",\"by\":\"%s\","
                       "\"bytes\":%llu,\"ranges\":%llu}",
                       comma(i), copy->part, copy->out ? "host" : "device",
-                      d->staged ? "staging" : "import",
+                      copy->staged ? "staging" : "import",
                       (unsigned long long)copy->bytes,
                       (unsigned long long)copy->n_runs);
     }

@@ -106,7 +106,8 @@ typedef struct core_copy {
     bool streams;     /* a weight, of which a streamed load has the bytes */
     uint64_t bytes;   /* for the largest symbols, */
     uint64_t n_runs;  /* in so many ranges */
-    uint64_t staging; /* where they pass, if the device is staged */
+    bool staged;      /* through staging memory of the device, */
+    uint64_t staging; /* where its bytes are from here on */
 } core_copy;
 
 /* A run needs this part of a state in a memory when it begins, */
@@ -165,7 +166,9 @@ typedef struct core_plan_device {
     uint64_t more;    /* in it what is only supposed to be there */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
-                         pass through staging_size bytes that both see */
+                         pass through staging_size bytes that both see, */
+    bool relayed;     /* or some that other steps write or read: the host moves
+                         them between steps */
     uint32_t local_type;
     uint64_t staging_size, scratch_size; /* latter: that its programs share */
     core_memplan memory;                 /* of its own arena, if it is local */
@@ -199,6 +202,9 @@ struct clv_plan {
     uint32_t n_copies, n_state_uses, n_state_ends;
     uint64_t pointer_align;  /* most that a device asks for; at least 1 */
     uint64_t align;          /* of offsets in the arena */
+    uint32_t arena_device;   /* the arena in the host's memory is of the kind
+                                that this one, from 1, and the host see; 0: it
+                                is any memory */
     core_memplan memory;     /* of the arena in the host's memory: size, and
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are

@@ -1,5 +1,6 @@
 #include "maker.h"
 #include "room.h"
+#include "../memory/ring.h"
 #include "../profile/accepts.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/caps.h"
@@ -222,14 +223,17 @@ static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
 }
 
 /* The copy of a streamed weight, on the queue that copies for the device. */
-static void add_copy(const planner_maker *m, uint32_t device, double ns,
-                     planner_candidates *out, uint32_t at)
+static void add_copy(const planner_maker *m, const planner_candidate *candidate,
+                     uint32_t piece, planner_candidates *out, uint32_t at)
 {
+    const uint32_t device = candidate->cuts[piece].device;
     const uint32_t owner = m->owners[device];
     const bool beside = planner_maker_device(m, device)->info.copy_queues;
     out->cuts[at] = (core_piece){.node = CORE_NO_PIECE, .device = owner};
-    out->pieces[at] =
-        (planner_solve_piece){.device = beside ? device : owner, .ns = ns};
+    out->pieces[at] = (planner_solve_piece){
+        .device = beside ? device : owner,
+        .ns = candidate->copy_ns[piece],
+        .ring_bytes = beside ? candidate->copy_bytes[piece] : 0};
 }
 
 static void add_pieces(const planner_maker *m,
@@ -242,7 +246,7 @@ static void add_pieces(const planner_maker *m,
         const core_piece *cut = &candidate->cuts[i];
         const bool streams = planner_maker_streams(m, cut->device);
         if (streams)
-            add_copy(m, cut->device, candidate->copy_ns[i], out, n++);
+            add_copy(m, candidate, i, out, n++);
         out->cuts[n] = *cut;
         out->cuts[n].device = m->owners[cut->device];
         out->cuts[n].streamed = streams;
@@ -336,6 +340,20 @@ static void add_node(const planner_maker *m, uint32_t index, uint32_t *first,
     node->n_options = set->n;
 }
 
+/* As large as for the largest weight that may pass through it. */
+static void size_rings(const planner_maker *m, const planner_candidates *c)
+{
+    for (uint32_t d = m->plan->n_devices; d < m->n_devices; d++) {
+        uint64_t largest = 0;
+        for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+            if (c->pieces[i].device == d && c->pieces[i].ring_bytes > largest)
+                largest = c->pieces[i].ring_bytes;
+        if (largest)
+            c->devices[d].ring =
+                planner_ring_bytes(&m->plan->devices[m->owners[d]], largest);
+    }
+}
+
 static clv_status write_problem(planner_maker *m, planner_candidates *out)
 {
     uint32_t *first = calloc(m->classes.n_classes + 1u, sizeof *first);
@@ -346,6 +364,7 @@ static clv_status write_problem(planner_maker *m, planner_candidates *out)
             add_node(m, i, first, out);
         out->devices = m->devices;
         m->devices = NULL;
+        size_rings(m, out);
         out->problem.devices = out->devices;
         out->problem.nodes = out->nodes;
         out->problem.options = out->options;

@@ -279,9 +279,9 @@ static bool weigh(const planner_maker *m, planner_candidate *d)
         d->ns[i] = cost.ns;
         d->energy_nj[i] = cost.energy_nj;
         d->weight_bytes[i] = weight_bytes(m, &d->cuts[i]);
-        d->copy_ns[i] = planner_maker_streams(m, device)
-                            ? stream_ns(m, device, demand.bytes)
-                            : 0;
+        const bool streams = planner_maker_streams(m, device);
+        d->copy_ns[i] = streams ? stream_ns(m, device, demand.bytes) : 0;
+        d->copy_bytes[i] = streams ? (uint64_t)demand.bytes : 0;
         d->time = fmax(d->time, sums[m->owners[device]] += cost.ns);
         d->time = fmax(d->time,
                        sums[PLANNER_SOLVE_DEVICES + device] += d->copy_ns[i]);

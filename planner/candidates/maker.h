@@ -29,9 +29,10 @@ typedef struct planner_candidate {
                                           with later ones of the same output */
     double join_ns[PLANNER_CANDIDATE_PIECES], join_nj[PLANNER_CANDIDATE_PIECES];
     uint32_t n_joins;
-    double copy_ns[PLANNER_CANDIDATE_PIECES]; /* of its weight; 0: is held */
-    double add_ns[PLANNER_CANDIDATE_PIECES];  /* of its slice to another */
-    uint32_t axes;                            /* bits: cut along them */
+    double copy_ns[PLANNER_CANDIDATE_PIECES]; /* of its weight, and so many */
+    uint64_t copy_bytes[PLANNER_CANDIDATE_PIECES]; /* bytes; 0: is held */
+    double add_ns[PLANNER_CANDIDATE_PIECES];       /* of its slice to another */
+    uint32_t axes;                                 /* bits: cut along them */
     double time; /* until all are done, if they began now */
 } planner_candidate;
 

@@ -1,4 +1,5 @@
 #include "stream.h"
+#include "../memory/ring.h"
 #include "../../core/base/error.h"
 #include "../../core/device/subgraph.h"
 
@@ -7,10 +8,6 @@
 
 /* Of each weight in the ring: what any device asks for. */
 #define STREAM_ALIGN 4096u
-/* A ring is twice the largest weight in it, or more, if the device's memory is
- * that much larger. */
-#define RING_BYTES ((uint64_t)256 << 20)
-#define RING_PART 32
 
 static uint64_t round_up(uint64_t size)
 {
@@ -108,9 +105,7 @@ static uint64_t ring_size(const core_plan_device *d, const planner_stream *list,
         largest = list[i].size > largest ? list[i].size : largest;
         all += list[i].size;
     }
-    uint64_t size = d->room / RING_PART;
-    size = size < RING_BYTES ? size : RING_BYTES;
-    size = size > 2 * largest ? size : 2 * largest;
+    const uint64_t size = planner_ring_bytes(d, largest);
     return size < all ? round_up(size) : all;
 }
 

@@ -89,13 +89,13 @@ static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
         clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
-/* What passes through a staging buffer is moved by the host. */
+/* What the host moves between steps, it waits for. */
 bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
 {
     const core_plan_device *d = &plan->devices[device];
     return d->dev != plan->devices[on].dev &&
-           (!(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->staged ||
-            plan->devices[on].staged);
+           (!(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->relayed ||
+            plan->devices[on].relayed);
 }
 
 static void add_wait(clv_plan *plan, core_step *step, const core_step *on)

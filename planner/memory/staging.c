@@ -1,8 +1,8 @@
 /*
  * Where copies pass between a device's own memory and the host's: directly,
- * where the device imports host memory, else through a buffer of the device
- * that the host sees, in which each copy has bytes of its own. Streamed weights
- * are in such memory already.
+ * where the device imports host memory, or where the arena is in memory of the
+ * device that the host sees; else through a buffer of such memory, in which
+ * each copy has bytes of its own. Streamed weights are in such memory already.
  */
 #include "../../core/base/error.h"
 #include "../../core/graph/tensor.h"
@@ -34,6 +34,56 @@ static clv_status list_copies(clv_plan *plan)
     return CLV_OK;
 }
 
+/* The first device that cannot copy from and to other memory of the host's. */
+static uint32_t arena_device(const clv_plan *plan)
+{
+    uint32_t type;
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        const clv_device *dev = plan->devices[d].dev;
+        if (!plan->devices[d].staged || !plan->devices[d].n_steps ||
+            !core_device_staging_type(dev, &type))
+            continue;
+        const clv_mem_type *t = &dev->mem_types[type];
+        if ((t->flags & CLV_MEM_COHERENT) && (t->flags & CLV_MEM_CACHED) &&
+            plan->memory.size <= t->max_size)
+            return 1 + d;
+    }
+    return 0;
+}
+
+static bool reaches_arena(const clv_plan *plan, const core_copy *copy)
+{
+    const uint32_t device = plan->parts[copy->part].device;
+    const core_place *host =
+        core_plan_base(plan, copy->out ? copy->to : copy->from);
+    return host->home == CORE_HOME_ARENA && plan->arena_device == 1 + device;
+}
+
+/* Whether node i writes (or reads) a part of that base. */
+static bool touches(const clv_graph *g, uint32_t i, clv_value base, bool write)
+{
+    const clv_node *node = &g->nodes[i];
+    const bool in_place = write && node->op == CLV_OP_SET_ROWS;
+    const clv_value *list = write && !in_place ? node->outputs : node->inputs;
+    const uint32_t n = in_place ? 1 : write ? node->n_outputs : node->n_inputs;
+    for (uint32_t j = 0; j < n; j++)
+        if (list[j] != CLV_NO_TENSOR && g->values[list[j]].base == base)
+            return true;
+    return false;
+}
+
+/* Whether only the host writes what is copied in before the run, or reads what
+ * is copied out after it. */
+static bool is_for_host(const clv_plan *plan, const core_copy *copy)
+{
+    const clv_graph *g = plan->graph;
+    const clv_value base = g->values[copy->out ? copy->to : copy->from].base;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (touches(g, i, base, !copy->out))
+            return false;
+    return true;
+}
+
 static clv_status place_copy(clv_plan *plan, core_copy *copy)
 {
     core_plan_device *d = &plan->devices[plan->parts[copy->part].device];
@@ -41,8 +91,10 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
     CLV_TRY(core_plan_copy_runs(plan, copy->from, NULL, &runs));
     copy->bytes = runs.bytes * runs.n;
     copy->n_runs = copy->streams ? 1 : runs.n;
-    if (!d->staged || copy->streams)
+    copy->staged = d->staged && !copy->streams && !reaches_arena(plan, copy);
+    if (!copy->staged)
         return CLV_OK;
+    d->relayed = d->relayed || !is_for_host(plan, copy);
     copy->staging = d->staging_size;
     d->staging_size +=
         (copy->bytes + STAGING_ALIGN - 1) & ~(uint64_t)(STAGING_ALIGN - 1);
@@ -82,6 +134,7 @@ clv_status planner_staging(clv_plan *plan)
         plan->devices[d].staged =
             plan->devices[d].local &&
             !core_device_reaches_host(plan->devices[d].dev, largest);
+    plan->arena_device = plan->memory.size ? arena_device(plan) : 0;
     for (uint32_t i = 0; i < plan->n_copies && !status; i++)
         status = place_copy(plan, &plan->copies[i]);
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)

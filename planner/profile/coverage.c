@@ -2,6 +2,7 @@
 #include "coverage.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/caps.h"
+#include "../../core/device/memory.h"
 #include "../../core/base/error.h"
 #include "../../core/config/config.h"
 
@@ -22,6 +23,8 @@
 /* Rows of a product cost a device about this part of the first one, at least.
  */
 #define ROWS_FOR_ONE 16
+/* How often copies are timed then. */
+#define FEW_COPIES 3
 
 #define MIB (UINT64_C(1) << 20)
 static const planner_meter_params full_meter = {.max_seconds = 0.3,
@@ -255,19 +258,30 @@ static bool has_overheads(const planner_profile_device *device)
     return device->overheads && !(device->overheads->learned & PLANNER_ASSUMED);
 }
 
+/* What is usual, with what copies take: they need no programs, and what a
+ * device with memory of its own is given depends on them. */
+static clv_status look_at_copies(const turn *t, planner_overheads *out)
+{
+    const planner_profile_source *source = t->coverage->profile->source;
+    uint32_t type;
+    *out = *planner_usual_overheads(t->device->dev);
+    return source->copies && core_device_has_local(t->device->dev, &type)
+               ? source->copies(t->device->dev, FEW_COPIES, false, out)
+               : CLV_OK;
+}
+
 static clv_status measure_overheads(turn *t)
 {
     planner_overheads overheads;
     planner_profile *profile = t->coverage->profile;
-    if (has_overheads(t->device) ||
-        planner_coverage_is_quick(t->coverage, t->device->dev))
+    const bool quick = planner_coverage_is_quick(t->coverage, t->device->dev);
+    if (has_overheads(t->device) || (quick && t->device->overheads))
         return CLV_OK;
-    clv_status status = profile->source->overheads(t->coverage->meter,
-                                                   t->device->dev, &overheads);
-    if (status)
-        return status;
+    CLV_TRY(quick ? look_at_copies(t, &overheads)
+                  : profile->source->overheads(t->coverage->meter,
+                                               t->device->dev, &overheads));
     pthread_rwlock_wrlock(&profile->lock);
-    status = planner_profile_set_overheads(t->device, &overheads);
+    clv_status status = planner_profile_set_overheads(t->device, &overheads);
     pthread_rwlock_unlock(&profile->lock);
     return status;
 }

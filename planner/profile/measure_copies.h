@@ -1,8 +1,8 @@
 /* What copies take: a part of planner_overheads. */
 #pragma once
 
-#include "trial.h"
+#include "measure.h"
 
-/* Behind the block, of at least 1 KiB of operands, n times; values: [n]. */
-clv_status planner_measure_copies(core_trial *block, uint32_t n, bool noisy,
-                                  double *values, planner_overheads *out);
+/* n times, at most 15; noisy: times are random. */
+clv_status planner_measure_copies(clv_device *dev, uint32_t n, bool noisy,
+                                  planner_overheads *out);

@@ -257,7 +257,7 @@ clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
     if (!status)
         status = time_waits(&r, out);
     if (!status)
-        status = planner_measure_copies(r.block, r.n, r.noisy, r.values, out);
+        status = planner_measure_copies(dev, r.n, r.noisy, out);
     rig_finish(&r);
     return status ? clv_error_prefix(status, "overheads of '%s'", dev->id)
                   : CLV_OK;

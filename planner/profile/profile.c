@@ -156,6 +156,11 @@ static const planner_overheads usual_overheads[] = {
      .learned = PLANNER_ASSUMED},
 };
 
+const planner_overheads *planner_usual_overheads(const clv_device *dev)
+{
+    return &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
+}
+
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
 {
@@ -165,7 +170,7 @@ planner_profile_overheads(const planner_profile *profile, const clv_device *dev)
     unlock(p);
     return overheads || dev->info.clock == CLV_CLOCK_VIRTUAL
                ? overheads
-               : &usual_overheads[dev->info.kind == CLV_DEVICE_CPU];
+               : planner_usual_overheads(dev);
 }
 
 double planner_profile_program_ns(const planner_profile *profile,

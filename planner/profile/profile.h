@@ -101,6 +101,8 @@ typedef struct planner_cost {
  * under a microsecond. */
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
                           const planner_workload *workload, planner_cost *out);
+/* Of devices with a real clock that were not measured. */
+const planner_overheads *planner_usual_overheads(const clv_device *dev);
 /* NULL if not measured. Lives as long as the profile. */
 const planner_overheads *
 planner_profile_overheads(const planner_profile *profile,

@@ -1,4 +1,5 @@
 #include "store.h"
+#include "measure_copies.h"
 #include "../../core/base/error.h"
 #include "../../core/base/hash.h"
 
@@ -416,6 +417,7 @@ static const planner_profile_source meter = {
     .close = planner_meter_destroy,
     .workload = planner_measure_workload,
     .overheads = planner_measure_overheads,
+    .copies = planner_measure_copies,
     .contention = planner_measure_contention,
     .programs = planner_measured_programs,
     .others = planner_others_ns,

@@ -72,6 +72,9 @@ typedef struct planner_profile_source {
                            planner_sample *out);
     clv_status (*overheads)(planner_meter *meter, clv_device *dev,
                             planner_overheads *out);
+    /* Those of copies alone, n times. NULL: not known. */
+    clv_status (*copies)(clv_device *dev, uint32_t n, bool noisy,
+                         planner_overheads *out);
     clv_status (*contention)(planner_meter *meter, clv_device *const *devs,
                              uint32_t n, planner_contention *out);
     /* NULL: not known. */

@@ -30,6 +30,7 @@ typedef struct option {
 
 typedef struct assigner {
     const planner_schedule *s;
+    planner_block block; /* that repeats; period 0: none does */
     const uint32_t *options;
     double *ns; /* makespan with each option of each node, node by node */
     uint32_t device;
@@ -171,7 +172,7 @@ static clv_status assign_device(assigner *a, uint32_t *options, uint32_t *new,
 {
     const planner_tables *t = a->s->tables;
     *better = false;
-    CLV_TRY(planner_improve_all(a->s, options, a->ns));
+    CLV_TRY(planner_improve_all(a->s, &a->block, options, a->ns));
     fill(a, new);
     planner_totals totals = planner_totals_of(t, new);
     planner_value found = planner_value_of(
@@ -201,6 +202,7 @@ clv_status planner_assign(const planner_schedule *s, uint32_t *options,
                   .nodes = calloc(n, sizeof *a.nodes)};
     uint32_t *new = calloc(n, sizeof *new);
     planner_state *state = calloc(1, s->state_size);
+    planner_block_find(t->problem, 2, &a.block);
     clv_status status =
         a.ns && a.sums && a.next && a.steps && a.nodes && new &&state
             ? CLV_OK

@@ -75,6 +75,20 @@ static double host_end(const planner_state *state)
     return state->n_busy ? state->busy[state->n_busy - 1].end : 0;
 }
 
+/* Of what rings hold, half and all is looked at. */
+static bool rings_no_later(const planner_schedule *s, const planner_state *x,
+                           const planner_state *y)
+{
+    for (uint32_t d = 0; d < s->n_devices; d++) {
+        const double all = (double)s->tables->problem->devices[d].ring;
+        for (double bytes = all; bytes > all / 4; bytes /= 2)
+            if (planner_state_ring_free(s, x, d, bytes) >
+                planner_state_ring_free(s, y, d, bytes))
+                return false;
+    }
+    return true;
+}
+
 /* Whether a is later than b in nothing. Their signatures are equal. */
 static bool no_later(const planner_schedule *s, const kept *a, const kept *b)
 {
@@ -88,7 +102,7 @@ static bool no_later(const planner_schedule *s, const kept *a, const kept *b)
     for (uint32_t i = 0; i < x->n_slots; i++)
         if (planner_state_slot(s, x, i)->at > planner_state_slot(s, y, i)->at)
             return false;
-    return true;
+    return !s->rings || rings_no_later(s, x, y);
 }
 
 /* When all devices are done if they divide the work ahead freely, each at the

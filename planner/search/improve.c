@@ -90,6 +90,21 @@ static bool same_devices(const planner_schedule *s, const pair *p)
     return true;
 }
 
+static bool same_rings(const planner_schedule *s, const pair *p)
+{
+    for (uint32_t d = 0; d < s->n_devices && s->rings; d++) {
+        const planner_ring *a = planner_state_ring(s, p->a, d);
+        const planner_ring *b = planner_state_ring(s, p->b, d);
+        if (a->n != b->n)
+            return false;
+        for (uint32_t i = 0; i < a->n; i++)
+            if (fabs(a->bytes[i] - b->bytes[i]) > 0 ||
+                !same_end(p, a->end[i], b->end[i]))
+                return false;
+    }
+    return true;
+}
+
 /* Whether the steps of the results before slot i stand in the same order to
  * that of slot i: waits begin with the latest step. */
 static bool same_order(const planner_schedule *s, const pair *p, uint32_t i)
@@ -153,11 +168,17 @@ static bool same_from_here(const planner_schedule *s, uint32_t node,
                        planner_state_slot(s, b, b->n_slots - 1)->at;
     p.a_horizon = horizon(s, a, node);
     p.b_horizon = horizon(s, b, node);
-    return same_devices(s, &p) && same_host(&p) && same_slots(s, &p);
+    return same_devices(s, &p) && same_host(&p) && same_rings(s, &p) &&
+           same_slots(s, &p);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Trying                                                                    */
+
+static uint32_t n_options(const planner_tables *t, uint32_t node)
+{
+    return t->classes[t->nodes[node].class].n_options;
+}
 
 /* The makespan with another option of a node. */
 static double try_option(improver *m, uint32_t node, uint32_t option)
@@ -246,7 +267,7 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     const planner_tables *t = m->s->tables;
     planner_value best = {0};
     *alternative = (planner_alternative){.option = UINT32_MAX};
-    for (uint32_t o = 0; o < t->classes[t->nodes[node].class].n_options; o++) {
+    for (uint32_t o = 0; o < n_options(t, node); o++) {
         if (o == m->options[node])
             continue;
         double ns = try_option(m, node, o);
@@ -303,8 +324,8 @@ clv_status planner_improve(const planner_schedule *s,
         planner_alternative alternative;
         uint32_t i = first + at;
         rounds += !at;
-        bool known = alternatives && unchanged >= params->block.period &&
-                     as_before(&m, i);
+        bool known =
+            alternatives && at >= params->block.period && as_before(&m, i);
         bool changed =
             !known &&
             improve_node(&m, i, rounds <= params->max_rounds, &alternative);
@@ -319,21 +340,36 @@ clv_status planner_improve(const planner_schedule *s,
     return status;
 }
 
+/* Options of the nodes of one copy of the block. */
+static uint32_t n_block_options(const planner_tables *t,
+                                const planner_block *block)
+{
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < block->period; i++)
+        sum += n_options(t, block->begin + i);
+    return sum;
+}
+
 clv_status planner_improve_all(const planner_schedule *s,
+                               const planner_block *block,
                                const uint32_t *options, double *ns)
 {
-    const planner_improve_params params = {.n = 0};
+    const planner_improve_params params = {.block = *block};
     const planner_tables *t = s->tables;
-    const uint32_t n = t->problem->n_nodes;
+    const uint32_t n = t->problem->n_nodes, back = n_block_options(t, block);
     uint32_t *own = calloc(n, sizeof *own);
     improver m = {.s = s, .params = &params, .options = own};
     if (!own)
         return core_no_memory("to search for a plan");
     memcpy(own, options, n * sizeof *own);
     clv_status status = make(&m);
-    for (uint32_t i = 0; i < n && !status; i++)
-        for (uint32_t o = 0; o < t->classes[t->nodes[i].class].n_options; o++)
-            *ns++ = o == own[i] ? m.value.ns : try_option(&m, i, o);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const bool known = as_before(&m, i);
+        for (uint32_t o = 0; o < n_options(t, i); o++, ns++)
+            *ns = known         ? ns[-(ptrdiff_t)back]
+                  : o == own[i] ? m.value.ns
+                                : try_option(&m, i, o);
+    }
     free(m.states);
     free(own);
     return status;

@@ -28,6 +28,7 @@ clv_status planner_improve(const planner_schedule *s,
                            planner_value *value);
 
 /* The makespan with each option of each node while all else stays, node by
- * node, into ns. */
+ * node, into ns. Of copies of the block that are chosen alike, one is tried. */
 clv_status planner_improve_all(const planner_schedule *s,
+                               const planner_block *block,
                                const uint32_t *options, double *ns);

@@ -21,7 +21,10 @@ void planner_schedule_init(planner_schedule *s, const planner_tables *tables)
     *s = (planner_schedule){.tables = tables, .n_devices = n};
     s->free_at = round_up(sizeof(planner_state));
     s->sent_at = s->free_at + n * sizeof(double);
-    s->steps_at = s->sent_at + n * sizeof(double);
+    for (uint32_t d = 0; d < n; d++)
+        s->rings |= tables->problem->devices[d].ring != 0;
+    s->rings_at = s->sent_at + n * sizeof(double);
+    s->steps_at = s->rings_at + (s->rings ? n * sizeof(planner_ring) : 0);
     s->order_at = s->steps_at + n * sizeof(uint32_t);
     s->clock_at = s->order_at + n * sizeof(uint32_t);
     s->live_at = s->clock_at + (size_t)n * n * sizeof(uint32_t);
@@ -215,15 +218,79 @@ void planner_state_put_off(const planner_schedule *s, planner_state *state,
     }
 }
 
+/* ------------------------------------------------------------------------ */
+/* Rings                                                                     */
+
+double planner_state_ring_free(const planner_schedule *s,
+                               const planner_state *state, uint32_t device,
+                               double bytes)
+{
+    const planner_ring *ring = planner_state_ring(s, state, device);
+    double room = (double)s->tables->problem->devices[device].ring, at = 0;
+    for (uint32_t i = 0; i < ring->n; i++)
+        room -= ring->bytes[i];
+    for (uint32_t i = 0; i < ring->n && room < bytes; i++) {
+        room += ring->bytes[i];
+        at = ring->end[i];
+    }
+    return at;
+}
+
+static void forget_first(planner_ring *ring)
+{
+    ring->n--;
+    memmove(ring->bytes, ring->bytes + 1, ring->n * sizeof *ring->bytes);
+    memmove(ring->end, ring->end + 1, ring->n * sizeof *ring->end);
+}
+
+/* The two neighbours with the fewest bytes become one. */
+static void join_two(planner_ring *ring)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i + 1 < ring->n; i++)
+        if (ring->bytes[i] + ring->bytes[i + 1] <
+            ring->bytes[best] + ring->bytes[best + 1])
+            best = i;
+    ring->bytes[best + 1] += ring->bytes[best];
+    ring->n--;
+    for (uint32_t i = best; i < ring->n; i++) {
+        ring->bytes[i] = ring->bytes[i + 1];
+        ring->end[i] = ring->end[i + 1];
+    }
+}
+
+/* The copy takes the place of what was there; what needs it ends then. */
+static void fill_ring(const planner_schedule *s, planner_state *state,
+                      const planner_part_need *copy, double end)
+{
+    planner_ring *ring = planner_state_ring(s, state, copy->device);
+    double room = (double)s->tables->problem->devices[copy->device].ring;
+    for (uint32_t i = 0; i < ring->n; i++)
+        room -= ring->bytes[i];
+    for (; ring->n && room < copy->ring_bytes; forget_first(ring))
+        room += *ring->bytes;
+    if (ring->n == PLANNER_RING)
+        join_two(ring);
+    ring->bytes[ring->n] = copy->ring_bytes;
+    ring->end[ring->n++] = end;
+}
+
+/* ------------------------------------------------------------------------ */
+
 /* copies: time before the part; after: behind it. */
 static double place(const planner_schedule *s, planner_state *state,
                     const planner_part_need *part, needs *n, double copies,
                     double after)
 {
     uint32_t d = part->device;
+    const double room =
+        part->ring_bytes > 0
+            ? planner_state_ring_free(s, state, d, part->ring_bytes)
+            : 0;
     bool joins = (state->open >> d & 1) && !n->n && !n->renamed && copies <= 0;
     double *free_at = &planner_state_free(s, state)[d];
     double begin = joins ? *free_at : begin_step(s, state, d, n) + copies;
+    begin = begin > room ? begin : room;
     *free_at = begin + part->ns + after;
     if (joins)
         planner_state_put_off(s, state, d, *free_at);
@@ -444,6 +511,8 @@ void planner_state_add(const planner_schedule *s, planner_state *state,
         double after = hand_over(s, index, option, i);
         double at = place(s, state, &part[i], &n, copies, after);
         add_slot(s, state, &part[i], part[i].ends);
+        if (part[i].after && part[i - part[i].after].ring_bytes > 0)
+            fill_ring(s, state, &part[i - part[i].after], at + part[i].ns);
         if (begin)
             begin[i] = at;
         if (end)

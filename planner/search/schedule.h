@@ -30,6 +30,15 @@ typedef struct planner_busy {
     double begin, end;
 } planner_busy;
 
+/* Weights' copies in a device's ring, in order, each with the end of the piece
+ * that needs it. Where there is no room, two that follow one another count as
+ * one. */
+#define PLANNER_RING 8
+typedef struct planner_ring {
+    double bytes[PLANNER_RING], end[PLANNER_RING];
+    uint32_t n;
+} planner_ring;
+
 typedef struct planner_state {
     planner_busy busy[PLANNER_BUSY]; /* the latest ones, in order of time */
     uint32_t n_busy;
@@ -42,8 +51,9 @@ typedef struct planner_schedule {
     const planner_tables *tables;
     uint32_t n_devices;
     bool several; /* memories */
-    size_t free_at, sent_at, steps_at, order_at, clock_at, live_at, slots_at,
-        slot_size, state_size; /* bytes */
+    bool rings;   /* some device has one; each has a planner_ring then */
+    size_t free_at, sent_at, rings_at, steps_at, order_at, clock_at, live_at,
+        slots_at, slot_size, state_size; /* bytes */
 } planner_schedule;
 
 void planner_schedule_init(planner_schedule *s, const planner_tables *tables);
@@ -82,6 +92,16 @@ static inline double *planner_state_sent(const planner_schedule *s,
 {
     return (double *)((char *)state + s->sent_at);
 }
+static inline planner_ring *planner_state_ring(const planner_schedule *s,
+                                               const planner_state *state,
+                                               uint32_t device)
+{
+    return (planner_ring *)((char *)state + s->rings_at) + device;
+}
+/* When so many bytes of the device's ring are free. */
+double planner_state_ring_free(const planner_schedule *s,
+                               const planner_state *state, uint32_t device,
+                               double bytes);
 static inline uint32_t *planner_state_steps(const planner_schedule *s,
                                             const planner_state *state)
 {

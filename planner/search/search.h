@@ -25,6 +25,8 @@ typedef struct planner_solve_device {
     double wait_ns;     /* host time after the end of work it waited for */
     bool host_waits;    /* the host waits for what its steps need of others */
     uint64_t memory;    /* bytes of weights it may hold; UINT64_MAX: any */
+    uint64_t ring;      /* bytes that its copies of weights fill at once, each
+                           until the piece is done that needs it; 0: any */
     double max_share;   /* of the makespan that its pieces may take, 0..1 */
     uint32_t memory_index; /* that it works in: 0 the host's, which devices
                               share; else its own, below
@@ -46,6 +48,7 @@ typedef struct planner_solve_piece {
     double energy_nj;
     double extra_ns;       /* that it counts beside the makespan */
     uint64_t weight_bytes; /* of weights it holds */
+    uint64_t ring_bytes;   /* of the device's ring, of a weight's copy */
     bool partial;          /* a partial sum, for `joins` of its option only */
     bool joins;            /* needs all partial pieces of its option, which are
                               before it */

@@ -203,13 +203,16 @@ static void fill_class(planner_tables *t, planner_class *class)
             const planner_solve_piece *piece =
                 &p->pieces[option->first_piece + i];
             planner_part_need *part = &t->parts[t->n_parts++];
-            *part =
-                (planner_part_need){.ns = piece->ns,
-                                    .weight_bytes = (double)piece->weight_bytes,
-                                    .device = piece->device,
-                                    .partial = piece->partial,
-                                    .joins = piece->joins,
-                                    .after = piece->after};
+            *part = (planner_part_need){
+                .ns = piece->ns,
+                .weight_bytes = (double)piece->weight_bytes,
+                .ring_bytes = p->devices[piece->device].ring
+                                  ? (double)piece->ring_bytes
+                                  : 0,
+                .device = piece->device,
+                .partial = piece->partial,
+                .joins = piece->joins,
+                .after = piece->after};
             parts->energy_ns +=
                 piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)

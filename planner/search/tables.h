@@ -17,7 +17,7 @@ typedef struct planner_overlap {
 
 /* A piece. */
 typedef struct planner_part_need {
-    double ns, weight_bytes;
+    double ns, weight_bytes, ring_bytes;
     uint32_t device;
     bool partial, joins;
     bool ends; /* another device needs it for the same node: ends its step */

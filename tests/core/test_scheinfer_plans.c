@@ -21,8 +21,8 @@
 /* Plans may take so much longer than the formulas have it: half of them, and
  * all. Those that take longest have memory for few of the weights: what passes
  * through the ring is then not there early enough. */
-#define MEDIAN 1.06
-#define MOST 1.5
+#define MEDIAN 1.04
+#define MOST 1.3
 
 static tmpdir dir;
 

@@ -193,6 +193,42 @@ static void test_own_join(void **state)
     finish_case(q, 10 + 100 + 97 + 1000);
 }
 
+/* A node whose weight device 1 copies, 1,000 ns and 10 bytes of its ring, for
+ * device 0, which takes 10 ns. */
+static void streamed(problem *q, uint32_t dep)
+{
+    planner_solve_node *node = problem_node(q);
+    if (dep != NONE)
+        problem_dep(node, dep);
+    problem_option(q);
+    planner_solve_piece *copy = problem_piece(q, 1, 1000, no_box);
+    for (int k = 0; k < PLANNER_SOLVE_DEPS; k++)
+        copy->needs[k] = no_box;
+    copy->ring_bytes = 10;
+    problem_piece(q, 0, 10, whole_box)->after = 1;
+}
+
+/* While device 2 works, as many copies run ahead as the ring holds. */
+static void test_ring(void **state)
+{
+    const struct {
+        uint64_t bytes;
+        double ns;
+    } cases[] = {{0, 6010 + 30}, {30, 6010 + 30}, {29, 7030}, {10, 8040}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        problem *q = problem_new(3);
+        for (int d = 0; d < 3; d++)
+            q->devices[d] = problem_device(0, 0, 0, 0, false);
+        q->devices[1].ring = cases[i].bytes;
+        streamed(q, NONE);
+        problem_whole(q, 2, 5000, 0);
+        for (uint32_t k = 1; k < 4; k++)
+            streamed(q, k);
+        finish_case(q, cases[i].ns);
+    }
+}
+
 /* When pieces run, in node order. */
 static void test_times(void **state)
 {
@@ -741,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_renamed),
         cmocka_unit_test(test_rows_then_channels),
         cmocka_unit_test(test_own_join),
+        cmocka_unit_test(test_ring),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_oracle),
         cmocka_unit_test(test_optimum),
