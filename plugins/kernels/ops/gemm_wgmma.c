@@ -118,11 +118,14 @@ bool gpu_wgmma_suits(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Text                                                                      */
 
-/* The instruction with its n sums. */
-static void put_instruction(gpu_text *out, int n)
+/* EACH_SUM of n sums, and the instruction with them. */
+static void put_words(gpu_text *out, int n)
 {
+    gpu_puts(out, "#define EACH_SUM(F)");
+    for (int i = 0; i < n; i++)
+        gpu_printf(out, " F(%d)", i);
     gpu_printf(out,
-               "#define WGMMA_PTX(a0, a1, a2, a3, b) asm volatile(\"//@{ "
+               "\n#define WGMMA_PTX(a0, a1, a2, a3, b) asm volatile(\"//@{ "
                ".reg .pred p; setp.ne.b32 p, %%%d, 0; "
                "wgmma.mma_async.sync.aligned.m64n%dk16.f32.f16.f16 {",
                n + 5, 2 * n);
@@ -134,17 +137,6 @@ static void put_instruction(gpu_text *out, int n)
         gpu_printf(out, "%s\"+f\"(d%d)", i ? ", " : "", i);
     gpu_puts(out, " : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), "
                   "\"l\"(b), \"r\"(1))\n");
-}
-
-/* EACH_SUM, for as many sums as an item has. */
-static void put_words(gpu_text *out, const gpu_target *target, int n)
-{
-    gpu_puts(out, "#define EACH_SUM(F)");
-    for (int i = 0; i < n; i++)
-        gpu_printf(out, " F(%d)", i);
-    gpu_puts(out, "\n");
-    if (target->nvidia_ptx)
-        put_instruction(out, n);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -195,14 +187,17 @@ clv_status gpu_wgmma_halves(gpu_lowering *lowering, const gpu_node *node,
     return CLV_OK;
 }
 
+/* words: of the instruction. */
 static void use_texts(gpu_call *call, const gpu_node *node, const char *words)
 {
     gpu_use_tensor(call, node->target, false);
     gpu_use_tiles(call, node->target);
-    gpu_call_use(call, node->target->nvidia_ptx
-                           ? gpu_template_wgmma_opencl
-                           : gpu_template_wgmma_plain_opencl);
-    gpu_call_use(call, words);
+    if (node->target->nvidia_ptx) {
+        gpu_call_use(call, words);
+        gpu_call_use(call, gpu_template_wgmma_opencl);
+    } else {
+        gpu_call_use(call, gpu_template_wgmma_plain_opencl);
+    }
 }
 
 static void define_shape(gpu_call *call, const gpu_node *node,
@@ -226,7 +221,7 @@ clv_status gpu_wgmma_lower(gpu_lowering *lowering, const gpu_node *node,
 {
     gpu_text words = {.host = lowering->builder.host};
     gpu_call call;
-    put_words(&words, node->target, (int)s->bn / 2);
+    put_words(&words, (int)s->bn / 2);
     if (words.failed)
         return CLV_ERR_NO_MEMORY;
     gpu_call_init(&call, "gemm_wgmma", gpu_template_gemm_wgmma_opencl,
@@ -237,7 +232,7 @@ clv_status gpu_wgmma_lower(gpu_lowering *lowering, const gpu_node *node,
                          gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
     gpu_add_tiles(&call, node, "w", p->tiles, p->count);
     gpu_tensor_output(&call, node, s, p, sums);
-    gpu_call_param(&call, "rows", gpu_rows(&node->in[0]));
+    gpu_call_param(&call, "n_x", gpu_rows(&node->in[0]));
     gpu_call_param(&call, "pairs", gpu_constant(node->in[1].d.dims[1] / PAIR));
     define_shape(&call, node, s);
     call.apart = true;
