@@ -1,6 +1,7 @@
 /* What the device is to the kernels, and what they do on it. */
 #include "image.h"
 #include "program.h"
+#include "source.h"
 
 #include <string.h>
 
@@ -32,13 +33,13 @@ static bool option_is(const clv_plugin_device *dev, const char *key,
 
 /* Local memory of kernels by warp groups; plain code for them has what all
  * have. */
-static uint32_t wgmma_bytes(const clv_plugin_device *dev)
+static uint32_t wgmma_bytes(clv_plugin_device *dev)
 {
     if (option_is(dev, "wgmma", "plain"))
         return option_is(dev, "matrix", "plain") ? dev->props->local_bytes : 0;
     return option_is(dev, "wgmma", "auto") &&
                    option_is(dev, "matrix", "auto") &&
-                   compute_capability(dev) == HOPPER
+                   compute_capability(dev) == HOPPER && ocl_source_opens(dev)
                ? HOPPER_LOCAL_BYTES
                : 0;
 }

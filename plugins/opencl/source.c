@@ -254,6 +254,24 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
     return status;
 }
 
+bool ocl_source_opens(clv_plugin_device *dev)
+{
+    static const char text[] =
+        "__kernel void opens(__global uint *p)\n"
+        "{\n"
+        "    asm volatile(\"//@wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
+        "    p[get_global_id(0)] = 1u;\n"
+        "}\n";
+    cl_program program;
+    if (!ocl_source_build(dev, "opens", text, &program))
+        return true;
+    clv_log(dev->base.host, CLV_LOG_WARN,
+            "%s: products by warp groups cannot be had of this driver, those "
+            "by warps are used (opencl.wgmma)",
+            dev->label);
+    return false;
+}
+
 void ocl_sources_free(clv_plugin_device *dev)
 {
     while (dev->sources) {
