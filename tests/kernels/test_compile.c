@@ -116,12 +116,15 @@ static void open_ptx(compiler *c, const gpu_kernel *kernel, const char *path)
     clv_free(&test_host, opened);
 }
 
-/* With instructions of sm_80, for a machine that has no such device; and
+/* With instructions of sm_80, for a machine that has no such device; and those
  * assembled, where there is an assembler. */
 static void compile_ptx(compiler *c, const gpu_kernel *kernel)
 {
     static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
     const bool closed = gpu_ptx_is_closed(kernel->source);
+    const uint32_t n_archs = !PTXAS[0] || !strstr(kernel->source, "asm") ? 0
+                             : closed                                    ? 1
+                                                                         : 3;
     char path[] = "/tmp/cleave-ptx-XXXXXX", command[512];
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -143,7 +146,7 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
     } else {
         if (closed)
             open_ptx(c, kernel, path);
-        for (uint32_t i = 0; PTXAS[0] && i < (closed ? 1 : 3); i++)
+        for (uint32_t i = 0; i < n_archs; i++)
             assemble(c, kernel, path, archs[i]);
     }
     unlink(path);
