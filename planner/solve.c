@@ -197,9 +197,9 @@ static clv_status consider(solver *v, bool *taken)
     return CLV_OK;
 }
 
-/* The search with one of its two beams. The forecast, which knows more, decides
- * between their results. */
-static clv_status consider_search(solver *v, planner_stage without)
+/* The search, maybe with one of its two beams. The forecast, which knows more,
+ * decides between their results. */
+static clv_status consider_search(solver *v, uint32_t without)
 {
     planner_solution s;
     bool same = v->best != NULL, taken = false;
@@ -223,6 +223,24 @@ static clv_status consider_search(solver *v, planner_stage without)
         planner_solution_finish(&s);
     }
     return status;
+}
+
+static bool can_stream(const planner_candidates *c)
+{
+    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+        if (c->cuts[i].streamed)
+            return true;
+    return false;
+}
+
+/* Where weights are streamed, what limits make of a choice takes the time, and
+ * both beams begin alike: they are one search. */
+static clv_status consider_searches(solver *v)
+{
+    if (can_stream(&v->c))
+        return consider_search(v, 0);
+    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
 static bool is_whole(const solver *v, uint32_t option)
@@ -311,8 +329,7 @@ static clv_status consider_energy(solver *v)
     v->c.problem.energy_ns = weight / fmax(1 - weight, 0.01) *
                              core_plan_expected_ns(v->best) /
                              v->best->forecast->energy_nj;
-    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    return consider_searches(v);
 }
 
 /* Where compiling counts, plans of fewer programs may be better. What programs
@@ -328,8 +345,7 @@ static clv_status consider_preparation(solver *v)
             return CLV_OK;
         before = planner_effort(v->best, 0);
         planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
-        CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-        CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+        CLV_TRY(consider_searches(v));
     }
     return CLV_OK;
 }
@@ -381,14 +397,6 @@ static bool can_tighten(const solver *v)
     return !planner_is_legal_plan(v->best);
 }
 
-static bool can_stream(const planner_candidates *c)
-{
-    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
-        if (c->cuts[i].streamed)
-            return true;
-    return false;
-}
-
 /* Until a plan keeps to memory and max_share. Where there is too little memory
  * for weights that pass through beside values, smaller ones pass through. */
 static clv_status search_legal(solver *v, const clv_op_caps *caps,
@@ -399,8 +407,7 @@ static clv_status search_legal(solver *v, const clv_op_caps *caps,
         CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy,
                                         halvings, &v->c));
         for (uint32_t i = 0; i < TIGHTER; i++) {
-            CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-            CLV_TRY(consider_search(v, PLANNER_STAGE_LOOK_AHEAD));
+            CLV_TRY(consider_searches(v));
             if (!v->best || !can_tighten(v))
                 break;
         }
@@ -433,9 +440,7 @@ static clv_status consider_all_experts(solver *v)
         core_plan_expected_ns(v->best) <= SURPRISE * v->s.makespan_ns ||
         !count_experts(v, v->s.makespan_ns))
         return CLV_OK;
-    clv_status status = consider_search(v, PLANNER_STAGE_FIRST_DONE);
-    if (!status)
-        status = consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    const clv_status status = consider_searches(v);
     count_experts(v, 0);
     return status;
 }
