@@ -477,9 +477,9 @@ static void test_ptx_opened(void **state)
 /* By warp groups of sm_90a. */
 static void test_ptx_warp_groups(void **state)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
-                                      CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_F16,  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])
@@ -489,7 +489,7 @@ static void test_ptx_warp_groups(void **state)
     c.target.local_bytes = 49152;
     c.target.wgmma_bytes = 232448;
     c.target.units = 132;
-    for (uint32_t i = 0; i < 6; i++)
+    for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         compile_shapes(&c, dtypes[i]);
     assert_false(c.failed);
     if (!PTXAS[0])

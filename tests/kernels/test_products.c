@@ -202,6 +202,8 @@ static void test_matrix_products(void **state)
 static void test_matrix_formats(void **state)
 {
     static const product cases[] = {
+        {CLV_DTYPE_BF16, 0, 0, 3, 768, 33, 2, true, true, 0},
+        {CLV_DTYPE_BF16, 0, 0, 20, 96, 33, 2, true, false, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
         {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
@@ -229,6 +231,7 @@ static void test_warp_groups(void **state)
 {
     static const product cases[] = {
         {CLV_DTYPE_F16, 0, 0, 37, 256, 70, 3, true, true, 0},
+        {CLV_DTYPE_BF16, 0, 0, 37, 256, 150, 0, true, false, 0},
         {CLV_DTYPE_Q8_0, 0, 0, 9, 1152, 150, 3, true, true, 0},
         {CLV_DTYPE_Q4_0, 0, 0, 70, 384, 130, 0, false, false, 1e6f},
         {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},

@@ -27,7 +27,8 @@ static bool can_tile(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
-    if (!gpu_has_tiles(w) || (gpu_is_gemv(node) && !gpu_keeps_tiles(node)))
+    if (!gpu_has_tiles(target, w) ||
+        (gpu_is_gemv(node) && !gpu_keeps_tiles(node)))
         return false;
     const uint64_t reach = (uint64_t)gpu_reach(target);
     const uint64_t size =

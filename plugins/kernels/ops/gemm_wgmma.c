@@ -13,7 +13,8 @@
 /* Local memory that the shape needs, but for the stages. */
 static int64_t fixed_bytes(const gpu_node *node, int64_t bn)
 {
-    return FIRST_BYTES + 4 * bn + (node->target->nvidia_ptx ? 0 : 16 * ITEMS);
+    return FIRST_BYTES + 4 * (bn + BM) +
+           (node->target->nvidia_ptx ? 0 : 16 * ITEMS);
 }
 
 static int64_t stage_bytes(const gpu_node *node, int64_t bn)
