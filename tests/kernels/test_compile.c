@@ -117,7 +117,8 @@ static void open_ptx(compiler *c, const gpu_kernel *kernel, const char *path)
 }
 
 /* With instructions of sm_80, for a machine that has no such device; and those
- * assembled, where there is an assembler. */
+ * assembled, where there is an assembler, as PTX of a version that has them
+ * all. */
 static void compile_ptx(compiler *c, const gpu_kernel *kernel)
 {
     static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
@@ -135,8 +136,9 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
                    " -finclude-default-header -include " NVPTX_H
                    " -Xclang -target-cpu"
                    " -Xclang sm_80 -Xclang -target-feature -Xclang"
-                   " +ptx75 -S -o %s - >&2",
-             path);
+                   " +ptx75 -S -o %s - >&2 &&"
+                   " sed -i 's/^.version 7.5/.version 7.8/' %s",
+             path, path);
     FILE *pipe = popen(command, "w");
     assert_non_null(pipe);
     fputs(kernel->source, pipe);
@@ -512,6 +514,23 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
+/* A few queries, or many, of heads of so many channels. */
+static void compile_attention(compiler *c, int64_t n, int64_t dim,
+                              uint32_t cache)
+{
+    graph g;
+    graph_init(&g);
+    uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
+    uint32_t k = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
+    uint32_t v = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
+    uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
+    uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
+    clv_node *node = graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
+    node->attr.attention.head_dim = (uint32_t)dim;
+    node->attr.attention.scale = 0.1f;
+    compile(c, &g);
+}
+
 /* Attention by them, by its own words and in plain ones; with parts, too. */
 static void test_glsl_attention(void **state)
 {
@@ -522,25 +541,30 @@ static void test_glsl_attention(void **state)
     c.target.subgroup = 32;
     c.target.units = 100;
     for (uint32_t i = 0; i < 6; i++) {
-        const int64_t n = i < 2 ? 2 : 300, dim = i == 1 || i == 3 ? 40 : 128;
-        const uint32_t cache = i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0;
-        graph g;
-        graph_init(&g);
         c.target.plain_matrix = i == 3 || i == 5;
         c.target.coop_matrix = !c.target.plain_matrix;
-        uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
-        uint32_t k = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
-        uint32_t v = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
-        uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
-        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
-        clv_node *node =
-            graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
-        node->attr.attention.head_dim = (uint32_t)dim;
-        node->attr.attention.scale = 0.1f;
-        compile(&c, &g);
+        compile_attention(&c, i < 2 ? 2 : 300, i == 1 || i == 3 ? 40 : 128,
+                          i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
     }
     assert_false(c.failed);
     assert_true(c.kernels >= 6 + 3);
+}
+
+static void test_ptx_attention(void **state)
+{
+    compiler c = {.target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    c.target.nvidia_ptx = true;
+    c.target.subgroup = 32;
+    c.target.local_bytes = 49152;
+    c.target.units = 132;
+    for (uint32_t i = 0; i < 4; i++)
+        compile_attention(&c, i % 2 ? 300 : 2, 128,
+                          i < 2 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
+    assert_false(c.failed);
+    assert_true(c.kernels >= 4);
 }
 
 int main(void)
@@ -553,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_glsl_attention),
+        cmocka_unit_test(test_ptx_attention),
         cmocka_unit_test(test_opencl),
     };
     return cmocka_run_group_tests_name("kernels compile", tests, NULL, NULL);
