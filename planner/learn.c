@@ -315,7 +315,8 @@ clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
     if (!load_best(plan->ctx, problem_of(plan), &best, &size))
         return CLV_OK;
     clv_device **devices = calloc(plan->n_devices + 1u, sizeof *devices);
-    const clv_plan_params params = {devices, plan->n_devices};
+    const clv_plan_params params = {.devices = devices,
+                                    .n_devices = plan->n_devices};
     core_saved_plan saved;
     clv_status status = devices ? CLV_OK : core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)
@@ -426,7 +427,8 @@ static bool is_as_forecast(const clv_exec *exec, planner_profile *profile)
             return false;
     if (plan->noise > 0)
         return false;
-    return (exec->run & (exec->run - 1)) ||
+    const uint64_t number = exec->latest.number;
+    return (number & (number - 1)) ||
            !forecast_ns(plan, profile, exec->latest.symbols, &ns) ||
            fabs(ns / exec->latest.ns - 1) <= RIGHT;
 }
@@ -444,7 +446,7 @@ clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
         return CLV_OK;
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
-    if (exec->run == 1)
+    if (latest->number == 1)
         CLV_TRY(planner_prepare_learn(exec, profile));
     const planner_past run = describe(plan, latest->symbols);
     if (latest->part_ns)
@@ -453,7 +455,7 @@ clv_status clv_exec_learn(clv_exec *exec, clv_learned *out)
         return CLV_OK;
     planner_history *history = planner_profile_history(profile);
     const uint32_t runs = planner_history_runs(history, plan->ctx, &run) + 1;
-    if (exec->run == 1) { /* it touches memory for the first time */
+    if (latest->number == 1) { /* it touches memory for the first time */
         if (runs == 1)
             *out = CLV_LEARNED_LITTLE;
         return CLV_OK;

@@ -42,7 +42,8 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
             plan->places[v].memory == 1 + device &&
             plan->graph->values[v].base == v)
             states += plan->places[v].size;
-    return d->memory.size + d->scratch_size +
+    const uint64_t values = d->memory.size;
+    return (values > d->given ? values - d->given : 0) + d->scratch_size +
            (states > there ? states - there : 0) + weight_bytes(plan, device);
 }
 

@@ -131,6 +131,14 @@ static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
     return CLV_OK;
 }
 
+/* Values can take the place of those of other plans. */
+static uint64_t given_by(const clv_plan_params *params, uint32_t device)
+{
+    return params->workspace
+               ? clv_workspace_size(params->workspace, params->devices[device])
+               : 0;
+}
+
 static clv_status make_plan(clv_context *ctx, clv_graph *graph,
                             const clv_plan_params *params, clv_plan **out)
 {
@@ -150,7 +158,8 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     for (uint32_t i = 0; i < params->n_devices; i++)
         plan->devices[i] =
             (core_plan_device){.dev = params->devices[i],
-                               .room = planner_room(params->devices[i])};
+                               .room = planner_room(params->devices[i]),
+                               .given = given_by(params, i)};
     *out = plan;
     return CLV_OK;
 }
@@ -333,7 +342,7 @@ static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
 static clv_status begin(clv_context *ctx, clv_graph *graph,
                         const clv_plan_params *params, clv_plan **out)
 {
-    clv_plan_params all = {0};
+    clv_plan_params all = {.workspace = params ? params->workspace : NULL};
     clv_device **left = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);
@@ -458,7 +467,8 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     core_saved_plan saved;
     *out = NULL;
     CLV_TRY(core_plan_read_json(ctx, graph, params, json, size, &saved));
-    const clv_plan_params named = {saved.devices, saved.n_devices};
+    const clv_plan_params named = {saved.devices, saved.n_devices,
+                                   params ? params->workspace : NULL};
     clv_status status = planner_from_pieces(ctx, graph, &named, saved.pieces,
                                             saved.n_pieces, out);
     core_saved_plan_finish(&saved);

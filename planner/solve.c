@@ -103,14 +103,17 @@ static clv_status measure(solver *v)
 /* What is held for measuring does not count against a plan. */
 static void set_rooms(const solver *v, clv_plan *plan)
 {
-    for (uint32_t d = 0; d < plan->n_devices; d++)
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
         plan->devices[d].room = v->plan->devices[d].room;
+        plan->devices[d].given = v->plan->devices[d].given;
+    }
 }
 
 static clv_status make_plan(const solver *v, const uint32_t *options,
                             clv_plan **out)
 {
-    const clv_plan_params params = {v->devices, v->plan->n_devices};
+    const clv_plan_params params = {.devices = v->devices,
+                                    .n_devices = v->plan->n_devices};
     uint32_t n = 0, most = 0;
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         most += v->c.options[options[i]].n_pieces;

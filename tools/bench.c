@@ -19,7 +19,7 @@ typedef struct bench_args {
     tool_strings models, plans;
     const char *kv_type, *format;
     tool_ints prompts, generations, depths;
-    int64_t n_batch, repetitions;
+    int64_t n_batch, n_flight, repetitions;
     bool warm_up, kernels;
 } bench_args;
 
@@ -36,6 +36,9 @@ static const tool_option options[] = {
                   "tokens in the context before each test"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 1, 1 << 24,
                  "tokens run at once"),
+    TOOL_OPT_INT(0, "flight", AT(n_flight), 1, 8,
+                 "batches of a prompt under way at once, where several devices "
+                 "work for them"),
     TOOL_OPT_INT('r', "repetitions", AT(repetitions), 1, BENCH_MAX_REPETITIONS,
                  "times each test is run"),
     TOOL_OPT_FLAG(0, "warmup", AT(warm_up),
@@ -152,6 +155,7 @@ static clv_status prepare(bench_state *state, const char *path)
     clv_session_params params = {
         .n_ctx = state->n_ids,
         .n_batch = (uint32_t)args->n_batch,
+        .n_flight = (uint32_t)args->n_flight,
         .kv_dtype = tool_kv_dtype(args->kv_type),
     };
     status = tool_session_create(state->model, &params, &args->plans,
@@ -228,6 +232,7 @@ static tool_record make_record(const bench_state *state, const char *model,
     tool_record_string(&record, "devices", devices);
     tool_record_number(&record, "n_threads", n_threads(&state->env));
     tool_record_number(&record, "n_batch", (double)state->args->n_batch);
+    tool_record_number(&record, "n_flight", (double)state->args->n_flight);
     tool_record_string(&record, "type_kv", state->args->kv_type);
     tool_record_number(&record, "plan_steps", summary.n_steps);
     tool_record_number(&record, "plan_programs", summary.n_programs);
@@ -321,6 +326,7 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         .session = state->session,
         .watch = state->watch,
         .n_batch = (uint32_t)state->args->n_batch,
+        .n_flight = (uint32_t)state->args->n_flight,
         .ids = state->ids,
         .repetitions = (uint32_t)state->args->repetitions,
         .warm_up = state->args->warm_up,
@@ -431,6 +437,7 @@ static int run(int argc, char **argv)
                        .generations = {{128}, 1},
                        .depths = {{0}, 1},
                        .n_batch = 512,
+                       .n_flight = 1,
                        .repetitions = 5,
                        .warm_up = true};
     uint32_t n;

@@ -17,7 +17,7 @@ typedef struct bench_test {
 typedef struct bench_rig {
     clv_session *session;
     clv_watch *watch;
-    uint32_t n_batch;
+    uint32_t n_batch, n_flight;
     const int32_t *ids; /* as many as the longest test needs, depth included */
     uint32_t repetitions;
     bool warm_up;

@@ -20,7 +20,8 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
     const clv_plan *plan;
     clv_status status = CLV_OK;
     if (rig->warm_up) /* by its own plan, not by one that other tests left */
-        status = clv_session_prepare(rig->session, n, &plan);
+        status = clv_session_prepare(
+            rig->session, n < rig->n_batch ? n : rig->n_batch, &plan);
     clv_watch_start(rig->watch);
     if (!status)
         status =
@@ -33,6 +34,9 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
     sum->energy_nj += took.energy_nj;
     sum->is_virtual = sum->is_virtual && took.is_virtual;
     sum->metered = sum->metered && took.energy_nj > 0;
+    /* What batches take in flight is not predicted. */
+    if (n > rig->n_batch)
+        sum->predicted = false;
     if (!predict || !sum->predicted)
         return CLV_OK;
     sum->predicted = !clv_session_predict(rig->session, &prediction);
@@ -45,7 +49,9 @@ static clv_status run_once(const bench_rig *rig, const bench_test *test,
                            bool predict, lap *sum)
 {
     const int32_t *ids = rig->ids + test->depth;
-    uint32_t most = test->prompt ? rig->n_batch : 1;
+    uint32_t most = !test->prompt       ? 1
+                    : rig->n_flight > 1 ? test->n
+                                        : rig->n_batch;
     clv_status status = clv_session_truncate(rig->session, test->depth);
     *sum = (lap){.is_virtual = true, .metered = true, .predicted = true};
     for (uint32_t done = 0, n; !status && done < test->n; done += n) {

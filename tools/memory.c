@@ -17,7 +17,8 @@ static void note_plan(tool_memory *m, uint32_t i, const clv_plan *plan)
 {
     m->ns[i] = clv_plan_summarise(plan).predicted_ns;
     for (uint32_t r = 0; r < m->n_rows; r++) {
-        const clv_memory_use use = clv_plans_memory(&plan, 1, m->rows[r].dev);
+        const clv_memory_use use =
+            clv_plans_memory(&plan, 1, NULL, m->rows[r].dev);
         m->rows[r].plans[i].streamed = use.streamed;
         m->rows[r].plans[i].in_place = use.in_place;
     }
@@ -39,7 +40,7 @@ static bool add_rows(tool_memory *m, const clv_context *ctx, uint64_t weights)
     bool scarce = false;
     for (uint32_t d = 0; d < clv_context_device_count(ctx); d++) {
         const clv_device *dev = clv_context_device(ctx, d);
-        const uint64_t budget = clv_plans_memory(NULL, 0, dev).budget;
+        const uint64_t budget = clv_plans_memory(NULL, 0, NULL, dev).budget;
         scarce |= budget && weights > budget;
         if (budget && m->n_rows + 1 < TOOL_MEMORY_ROWS)
             m->rows[m->n_rows++].dev = dev;

@@ -22,7 +22,7 @@ typedef struct run_args {
     tool_sampling sampling;
     tool_chat_options chat;
     const char *model, *prompt, *file, *kv_type, *k_type, *v_type;
-    int64_t n_predict, n_ctx, n_batch, n_ubatch, n_keep;
+    int64_t n_predict, n_ctx, n_batch, n_ubatch, n_keep, n_flight;
     bool escape, ignore_eos, display_prompt, special, shift;
 } run_args;
 
@@ -62,6 +62,9 @@ static const tool_option options[] = {
                  "tokens of the prompt run at once, 0: 512"),
     TOOL_OPT_INT(0, "ubatch-size|-ub", AT(n_ubatch), 0, INT32_MAX,
                  "the same, where it is less"),
+    TOOL_OPT_INT(0, "flight", AT(n_flight), 1, 8,
+                 "batches of the prompt under way at once, where several "
+                 "devices work for them"),
     TOOL_OPTIONS_WEIGHTS(run_args),
     TOOL_OPTION_KV_TYPE(run_args),
     TOOL_OPT_CHOICE(0, "cache-type-k|-ctk", "TYPE", AT(k_type), "f16|f32|q8_0",
@@ -203,6 +206,7 @@ static clv_status make_session(run_state *state)
     clv_session_params params = {
         .n_ctx = (uint32_t)args->n_ctx,
         .n_batch = batch_size(args),
+        .n_flight = (uint32_t)args->n_flight,
     };
     clv_status status = kv_dtype(args, &params.kv_dtype);
     if (!status)
@@ -461,6 +465,7 @@ static int run(int argc, char **argv)
 {
     run_args args = {
         .weights = {.mmap = true},
+        .n_flight = 1,
         .kv_type = "f16",
         .n_predict = -1,
         .escape = true,

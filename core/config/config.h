@@ -37,6 +37,10 @@ typedef enum core_sync_choice {
     CORE_SYNC_FAST = 0,
     CORE_SYNC_BLOCK = 1,
 } core_sync_choice;
+typedef enum core_dispatch_choice {
+    CORE_DISPATCH_UNLOCK = 0,
+    CORE_DISPATCH_AGE = 1,
+} core_dispatch_choice;
 typedef enum core_probe_choice {
     CORE_PROBE_AUTO = 0,
     CORE_PROBE_ALWAYS = 1,

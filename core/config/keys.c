@@ -43,6 +43,10 @@ static const clv_option core_keys[] = {
              "how the host waits for devices: sleep and poll as predicted, or "
              "block",
              .choices = "fast|block"),
+    KEY_WITH("dispatch", CLV_OPTION_ENUM, "unlock",
+             "which step of several runs in flight goes first: the one that "
+             "lets most work of the busiest device begin, or the oldest run's",
+             .choices = "unlock|age"),
     KEY("allow_unsafe_plugins", CLV_OPTION_BOOL, "off",
         "load plugins that others could have changed, or that run code early"),
     KEY_WITH("log_level", CLV_OPTION_ENUM, "warn",

@@ -70,6 +70,10 @@ struct clv_context {
     void *planner;
     void (*planner_destroy)(void *planner);
 
+    /* The runs in flight of what executes plans, likewise. */
+    _Atomic(void *) flight;
+    void (*flight_destroy)(void *flight);
+
     /* Of programs made for execs; program_cache.c. */
     _Atomic uint64_t programs_compiled, programs_loaded;
     _Atomic uint64_t programs_ns[2]; /* by clv_clock */

@@ -174,6 +174,19 @@ clv_status core_timeline_wait(core_timeline *tl, uint64_t value,
     }
 }
 
+bool core_timeline_done(core_timeline *tl, uint64_t value, uint64_t virtual_ns)
+{
+    clv_device *dev = tl->dev;
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL)
+        return !core_device_usable(dev) &&
+               CORE_CALL_RAW(dev, 0, timeline_wait, tl->handle, value,
+                             virtual_ns, virtual_ns) == CLV_OK;
+    if (core_timeline_reached(tl) < value &&
+        dev->info.flags & CLV_DEVICE_NEEDS_PROGRESS)
+        core_device_progress(dev);
+    return core_timeline_reached(tl) >= value;
+}
+
 uint64_t core_timeline_reached(const core_timeline *tl)
 {
     return __atomic_load_n(tl->flag, __ATOMIC_ACQUIRE) & ~CLV_FLAG_FAILED;

@@ -20,6 +20,9 @@ clv_status core_timeline_fail(core_timeline *tl, clv_status status,
 uint64_t core_timeline_reached(const core_timeline *tl);
 /* Whether it failed, likewise. */
 bool core_timeline_failed(const core_timeline *tl);
+/* Whether it has the value, by the device's clock: a simulated device is asked
+ * for its time, in which the host waits for so long at most. */
+bool core_timeline_done(core_timeline *tl, uint64_t value, uint64_t virtual_ns);
 /* Polls for spin_ns, then blocks; calls progress() where the device needs it.
  * CLV_ERR_TIMEOUT after timeout_ns (UINT64_MAX: never). A failed timeline
  * answers its status, with its message. What the plugin says is checked: an OK

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const core_plan_device *planned_device(const clv_exec *exec, uint32_t s)
+static const core_plan_device *planned_device(const clv_run *run, uint32_t s)
 {
-    return &exec->plan->devices[exec->plan->steps[s].device];
+    return &run->exec->plan->devices[run->exec->plan->steps[s].device];
 }
 
 /* From memory that the host sees to where the weight is in the ring. */
-static clv_status place_stream(clv_exec *exec, core_exec_copy *copy)
+static clv_status place_stream(clv_run *run, core_run_copy *copy)
 {
-    const clv_plan *plan = exec->plan;
+    const clv_plan *plan = run->exec->plan;
     const core_place *ring = core_plan_base(plan, copy->local);
     const core_load *load = plan->loads;
     const core_object *object;
@@ -28,7 +28,7 @@ static clv_status place_stream(clv_exec *exec, core_exec_copy *copy)
            load->device != ring->memory - 1)
         load++;
     CLV_TRY(core_exec_weight(plan, load, &object));
-    copy->buffer = exec->devices[ring->memory - 1].arena;
+    copy->buffer = run->queues[ring->memory - 1].own->arena;
     copy->offset = plan->places[copy->local].offset;
     copy->host_buffer = object->buffer;
     copy->host_offset = object->offset;
@@ -36,75 +36,101 @@ static clv_status place_stream(clv_exec *exec, core_exec_copy *copy)
 }
 
 /* Where the sides of a copy lie that are in arenas. */
-static clv_status place_copy(clv_exec *exec, uint32_t s, core_exec_copy *copy)
+static clv_status place_copy(clv_run *run, uint32_t s, core_run_copy *copy)
 {
-    const clv_plan *plan = exec->plan;
+    const clv_plan *plan = run->exec->plan;
     const core_place *own = core_plan_base(plan, copy->local);
     const core_place *host = core_plan_base(plan, copy->shared);
-    const core_exec_device *d = &exec->devices[plan->steps[s].device];
+    const core_shared_memory *shared = run->shared;
+    clv_device *dev = planned_device(run, s)->dev;
     const core_object *arena;
     if (own->home == CORE_HOME_ARENA) {
-        copy->buffer = d->arena;
+        copy->buffer = run->queues[own->memory - 1].own->arena;
         copy->offset = own->offset;
     }
     if (host->home != CORE_HOME_ARENA)
         return CLV_OK;
-    copy->host = (char *)exec->arena->memory->data + host->offset;
+    copy->host = (char *)shared->tensor->memory->data + host->offset;
     if (copy->planned->staged)
         return CLV_OK;
-    if (exec->arena_buffer && exec->arena_buffer->dev == d->dev) {
-        copy->host_buffer = exec->arena_buffer;
-        copy->host_offset = exec->arena_at + host->offset;
+    if (shared->buffer && shared->buffer->dev == dev) {
+        copy->host_buffer = shared->buffer;
+        copy->host_offset = shared->at + host->offset;
         return CLV_OK;
     }
-    CLV_TRY(core_tensor_object(exec->arena, d->dev, plan->align,
+    CLV_TRY(core_tensor_object(shared->tensor, dev, plan->align,
                                CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;
     return CLV_OK;
 }
 
-clv_status core_exec_prepare_copies(clv_exec *exec, uint32_t s)
+/* The first of the step's copies in plan->copies. */
+static uint32_t first_copy(const clv_plan *plan, uint32_t s)
+{
+    uint32_t at = 0;
+    while (at < plan->n_copies &&
+           plan->copies[at].part < plan->steps[s].first_part)
+        at++;
+    return at;
+}
+
+void core_exec_count_copies(clv_exec *exec, uint32_t s)
 {
     const clv_plan *plan = exec->plan;
     const core_step *planned = &plan->steps[s];
     core_exec_step *step = &exec->steps[s];
-    uint32_t end = planned->first_part + planned->n_parts, at = 0;
-    uint64_t n_commands = 1;
-    while (at < plan->n_copies && plan->copies[at].part < planned->first_part)
-        at++;
-    step->copies = calloc(planned->n_parts, sizeof *step->copies);
-    if (!step->copies)
-        return core_no_memory("for an exec");
-    for (; at < plan->n_copies && plan->copies[at].part < end; at++) {
-        const core_copy *c = &plan->copies[at];
-        core_exec_copy *copy = &step->copies[step->n_copies++];
-        *copy = (core_exec_copy){.planned = c,
-                                 .local = c->out ? c->from : c->to,
-                                 .shared = c->out ? c->to : c->from};
+    const uint32_t end = planned->first_part + planned->n_parts;
+    for (uint32_t at = first_copy(plan, s);
+         at < plan->n_copies && plan->copies[at].part < end; at++) {
         /* What a step copies before its program stands before its nodes. */
-        uint32_t nodes_before =
-            c->part - planned->first_part - (step->n_copies - 1);
-        step->n_before += !nodes_before;
+        step->n_before +=
+            plan->copies[at].part - planned->first_part == step->n_copies;
+        step->n_copies++;
+    }
+}
+
+clv_status core_run_make_copies(clv_run *run, uint32_t s)
+{
+    const clv_plan *plan = run->exec->plan;
+    const core_copy *first = plan->copies + first_copy(plan, s);
+    const uint32_t n = run->exec->steps[s].n_copies;
+    core_run_step *step = &run->steps[s];
+    uint64_t n_commands = 1;
+    step->copies = calloc(n + 1u, sizeof *step->copies);
+    if (!step->copies)
+        return core_no_memory("for a run");
+    for (uint32_t i = 0; i < n; i++) {
+        const core_copy *c = &first[i];
+        step->copies[i] = (core_run_copy){.planned = c,
+                                          .local = c->out ? c->from : c->to,
+                                          .shared = c->out ? c->to : c->from};
         n_commands += c->n_runs;
-        CLV_TRY(c->streams ? place_stream(exec, copy)
-                           : place_copy(exec, s, copy));
     }
     step->commands = calloc(n_commands, sizeof *step->commands);
-    return step->commands ? CLV_OK : core_no_memory("for an exec");
+    return step->commands ? CLV_OK : core_no_memory("for a run");
+}
+
+clv_status core_run_place_copies(clv_run *run, uint32_t s)
+{
+    for (uint32_t i = 0; i < run->exec->steps[s].n_copies; i++) {
+        core_run_copy *copy = &run->steps[s].copies[i];
+        CLV_TRY(copy->planned->streams ? place_stream(run, copy)
+                                       : place_copy(run, s, copy));
+    }
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
 
-clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
-                                clv_tensor *tensor, bool commit)
+clv_status core_run_set_copies(clv_run *run, uint32_t s, clv_value value,
+                               clv_tensor *tensor, bool commit)
 {
-    core_exec_step *step = &exec->steps[s];
-    const core_plan_device *device = planned_device(exec, s);
-    for (uint32_t i = 0; i < step->n_copies; i++) {
-        core_exec_copy *copy = &step->copies[i];
-        const clv_plan *plan = exec->plan;
+    const core_plan_device *device = planned_device(run, s);
+    for (uint32_t i = 0; i < run->exec->steps[s].n_copies; i++) {
+        core_run_copy *copy = &run->steps[s].copies[i];
+        const clv_plan *plan = run->exec->plan;
         const core_form dense = {0}; /* of what lies in several memories */
         const core_object *own = NULL, *import = NULL;
         if (core_plan_base(plan, copy->shared)->original != value)
@@ -130,8 +156,16 @@ clv_status core_exec_set_copies(clv_exec *exec, uint32_t s, clv_value value,
 /* ------------------------------------------------------------------------ */
 /* Runs                                                                      */
 
+/* Where its copies pass through; NULL: the device reaches the host's memory. */
+static const core_part_memory *staging_of(const clv_run *run, uint32_t device)
+{
+    return run->exec->plan->devices[device].staging_size
+               ? run->queues[device].own
+               : NULL;
+}
+
 /* Between the host's bytes and the staging buffer's. */
-static void move_staged(const core_exec_device *d, const core_exec_copy *copy,
+static void move_staged(const core_part_memory *d, const core_run_copy *copy,
                         const core_runs *runs)
 {
     char *staged = d->staged + copy->planned->staging;
@@ -143,11 +177,12 @@ static void move_staged(const core_exec_device *d, const core_exec_copy *copy,
     }
 }
 
-static uint32_t put_copy(const clv_exec *exec, uint32_t s,
-                         const core_exec_copy *copy, const core_runs *runs,
+static uint32_t put_copy(const clv_run *run, uint32_t s,
+                         const core_run_copy *copy, const core_runs *runs,
                          core_command *out)
 {
-    const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
+    const core_part_memory *d =
+        staging_of(run, run->exec->plan->steps[s].device);
     const bool staged = copy->planned->staged;
     core_buffer *host = staged ? d->staging : copy->host_buffer;
     for (uint64_t i = 0; i < runs->n; i++) {
@@ -166,19 +201,21 @@ static uint32_t put_copy(const clv_exec *exec, uint32_t s,
     return (uint32_t)runs->n;
 }
 
-clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
-                                  const int64_t *symbols)
+clv_status core_run_put_commands(clv_run *run, uint32_t s,
+                                 const int64_t *symbols)
 {
-    core_exec_step *step = &exec->steps[s];
-    core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
+    const clv_plan *plan = run->exec->plan;
+    const core_exec_step *made = &run->exec->steps[s];
+    core_run_step *step = &run->steps[s];
+    const core_part_memory *d = staging_of(run, plan->steps[s].device);
     uint32_t n = 0;
-    for (uint32_t i = 0; i <= step->n_copies; i++) {
+    for (uint32_t i = 0; i <= made->n_copies; i++) {
         core_runs runs;
-        if (i == step->n_before && step->program)
+        if (i == made->n_before && made->program)
             step->commands[n++] = step->command;
-        if (i == step->n_copies)
+        if (i == made->n_copies)
             break;
-        core_exec_copy *copy = &step->copies[i];
+        core_run_copy *copy = &step->copies[i];
         if (copy->planned->streams) {
             step->commands[n++] =
                 (core_command){.kind = CLV_COMMAND_COPY,
@@ -189,30 +226,29 @@ clv_status core_exec_put_commands(clv_exec *exec, uint32_t s,
                                .size = copy->planned->bytes};
             continue;
         }
-        CLV_TRY(core_plan_copy_runs(exec->plan, copy->local, symbols, &runs));
+        CLV_TRY(core_plan_copy_runs(plan, copy->local, symbols, &runs));
         if (copy->planned->staged && !copy->planned->out) {
             move_staged(d, copy, &runs);
             CLV_TRY(core_buffer_flush(d->staging, copy->planned->staging,
                                       runs.bytes * runs.n));
         }
-        n += put_copy(exec, s, copy, &runs, step->commands + n);
+        n += put_copy(run, s, copy, &runs, step->commands + n);
     }
     step->submit.commands = step->commands;
     step->submit.n_commands = n;
     return CLV_OK;
 }
 
-static clv_status fetch_step(clv_exec *exec, uint32_t s)
+static clv_status fetch_step(clv_run *run, uint32_t s)
 {
-    const core_exec_step *step = &exec->steps[s];
-    const core_exec_device *d = &exec->devices[exec->plan->steps[s].device];
-    for (uint32_t i = 0; i < step->n_copies; i++) {
-        const core_exec_copy *copy = &step->copies[i];
+    const clv_plan *plan = run->exec->plan;
+    const core_part_memory *d = staging_of(run, plan->steps[s].device);
+    for (uint32_t i = 0; i < run->exec->steps[s].n_copies; i++) {
+        const core_run_copy *copy = &run->steps[s].copies[i];
         core_runs runs;
         if (!copy->planned->out || !copy->planned->staged)
             continue;
-        CLV_TRY(
-            core_plan_copy_runs(exec->plan, copy->local, exec->symbols, &runs));
+        CLV_TRY(core_plan_copy_runs(plan, copy->local, run->symbols, &runs));
         CLV_TRY(core_buffer_invalidate(d->staging, copy->planned->staging,
                                        runs.bytes * runs.n));
         move_staged(d, copy, &runs);
@@ -220,11 +256,11 @@ static clv_status fetch_step(clv_exec *exec, uint32_t s)
     return CLV_OK;
 }
 
-clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value)
+clv_status core_run_fetch(clv_run *run, uint32_t device, uint64_t value)
 {
-    core_exec_device *d = &exec->devices[device];
-    const clv_plan *plan = exec->plan;
-    if (!d->staging)
+    core_run_queue *d = &run->queues[device];
+    const clv_plan *plan = run->exec->plan;
+    if (!staging_of(run, device))
         return CLV_OK;
     for (; d->fetched < plan->n_steps; d->fetched++) {
         const core_step *step = &plan->steps[d->fetched];
@@ -232,7 +268,7 @@ clv_status core_exec_fetch(clv_exec *exec, uint32_t device, uint64_t value)
             continue;
         if (d->base + step->signal > value)
             break;
-        CLV_TRY(fetch_step(exec, d->fetched));
+        CLV_TRY(fetch_step(run, d->fetched));
     }
     return CLV_OK;
 }

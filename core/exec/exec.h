@@ -1,9 +1,14 @@
 /*
- * An exec runs a plan. It makes everything that runs need once, so that a run
- * only sets timeline values and submits.
+ * An exec has the compiled programs of a plan, and runs. A run has all that is
+ * written while it is under way, so several may be at once: its inputs and
+ * outputs, the timelines that its steps signal, and their bindings to memory.
+ * Intermediate values lie in a workspace (workspace.h), which runs may share
+ * that need not be under way at the same time.
  *
- * Each device that the plan uses has a timeline. A step's value in a run is the
- * value after everything submitted before the run, plus the step's signal.
+ * Each device queue that the plan uses has a timeline in each run. A step's
+ * value is the one after everything submitted before this time that the run was
+ * submitted, plus the step's signal. flight.h has the order in which steps of
+ * several runs are submitted.
  */
 #pragma once
 
@@ -12,53 +17,18 @@
 #include "../device/submit.h"
 #include "../plan/plan.h"
 
-/* A copy of a step, and where the bases of its sides lie. */
-typedef struct core_exec_copy {
-    const core_copy *planned;
-    clv_value local, shared;
-    core_buffer *buffer; /* the device's own memory */
-    uint64_t offset;
-    core_buffer *host_buffer; /* the host's, as the device sees it; NULL where
-                                 it is staged */
-    uint64_t host_offset;
-    char *host; /* the same for the host */
-} core_exec_copy;
+#include <pthread.h>
 
+/* What a step needs of it, whichever run it is in. */
 typedef struct core_exec_step {
     core_program *program; /* NULL: the step only copies */
-    core_command command;  /* RUN; symbols are set by each run */
-    core_submit submit;
-    core_command *commands; /* made for each run */
-    core_exec_copy *copies;
+    clv_value *values;     /* [n_bindings] the graph value of each binding, */
+    uint32_t *tensors;     /* and its tensor in the program; without weights */
+    uint32_t n_bindings;
     uint32_t n_copies, n_before; /* so many of them before the program */
-    core_binding *bindings;      /* of the program's tensors but the weights */
-    core_point *waits;           /* those the device does itself */
-    core_point signal;
-    clv_value *values; /* [n_bindings] the graph value of each binding */
-    char label[48];    /* of its first node, for messages and traces */
+    char label[48];              /* of its first node, for messages and traces
+                                  */
 } core_exec_step;
-
-typedef struct core_exec_device {
-    clv_device *dev;
-    core_timeline *timeline; /* NULL: the plan does not use the device */
-    uint64_t promised;       /* value after everything submitted so far */
-    uint64_t base;           /* value before this run */
-    bool blamed;             /* a failure is its own */
-    core_buffer *arena;      /* in its own memory, or NULL */
-    core_buffer *staging;    /* NULL: nothing passes through it */
-    char *staged;            /* its bytes for the host */
-    uint32_t fetched;        /* steps of this run before this one have had their
-                                staged results taken to the host's memory */
-} core_exec_device;
-
-/* Memory that the host writes before or reads after a run and that is not
- * coherent: to be flushed before and invalidated after. */
-typedef struct core_exec_flush {
-    clv_value value;
-    core_buffer *buffer;
-    uint64_t offset, size;
-    bool before, after;
-} core_exec_flush;
 
 /* How long the host has to wait. */
 typedef struct core_exec_pace {
@@ -89,9 +59,12 @@ typedef struct core_exec_copied {
     double ns;
 } core_exec_copied;
 
-/* What the latest run took, for those who compare it with the forecast. */
+/* What the latest run took that was alone, for those who compare it with the
+ * forecast. */
 typedef struct core_exec_run {
-    double ns;       /* until the host went on; 0: no run, or it failed */
+    double ns;       /* until the host went on; 0: no run, or it failed, or
+                        another one was in flight meanwhile */
+    uint64_t number; /* 1: it was the first */
     double *part_ns; /* [plan->n_parts] by the devices' records: of a part whose
                         work another part's kernel did, 0. NULL: not observed */
     /* Where it was observed: */
@@ -105,16 +78,14 @@ typedef struct core_exec_run {
 
 struct clv_exec {
     const clv_plan *plan;
-    core_exec_device *devices; /* [plan->n_queues] */
-    core_exec_step *steps;     /* [plan->n_steps] */
-    clv_tensor **tensors;      /* [n_tensors] inputs and outputs: owned; states:
-                                  bound by the caller; else NULL */
-    clv_tensor *arena;         /* in the host's memory; NULL: no transients */
-    core_buffer *arena_buffer; /* that it lies in, of plan->arena_device, */
-    uint64_t arena_at;         /* from here on; NULL: the host's own */
-    int64_t *symbols;          /* of the present run */
-    core_exec_flush *flushes;
-    uint32_t n_flushes, flushes_capacity;
+    core_exec_step *steps; /* [plan->n_steps] */
+    clv_tensor **states;   /* [n_tensors] bound by the caller; else NULL */
+    struct core_access *accesses; /* to states, by state: order.h */
+    uint32_t n_accesses;
+    clv_workspace *workspace; /* of its own run */
+    bool owns_workspace;
+    clv_run *own;  /* for clv_exec_run() */
+    clv_run *runs; /* all of them */
     core_exec_sync sync;
     uint32_t n_unbound; /* states without memory */
     uint64_t run;       /* runs begun */
@@ -125,6 +96,13 @@ struct clv_exec {
     core_use *use;            /* during creation and the first run */
     bool proven;              /* a run has ended well */
     bool told_slow;           /* that a step does not end */
-    clv_status lost;          /* a device failed: no further run */
-    char message[1024];       /* why */
+    bool *blamed;       /* [plan->n_queues] a failure is the device's own */
+    clv_status lost;    /* a device failed: no further run */
+    char message[1024]; /* why */
 };
+
+static inline clv_device *core_exec_device_of(const clv_exec *exec,
+                                              uint32_t step)
+{
+    return exec->plan->devices[exec->plan->steps[step].device].dev;
+}

@@ -83,7 +83,7 @@ static bool await(guard *g, uint64_t limit_ns)
 static clv_status give_up(const clv_exec *exec, uint32_t step, const char *slot,
                           guard *g)
 {
-    clv_device *dev = exec->devices[exec->plan->steps[step].device].dev;
+    clv_device *dev = core_exec_device_of(exec, step);
     core_unreleased_add(g);
     core_device_abandon(dev);
     return clv_error(CLV_ERR_TIMEOUT,
@@ -97,7 +97,7 @@ clv_status core_exec_guard(clv_exec *exec, uint32_t step, const char *slot,
                            clv_status (*fn)(void *job), void *job)
 {
     pthread_t thread;
-    const clv_device *dev = exec->devices[exec->plan->steps[step].device].dev;
+    const clv_device *dev = core_exec_device_of(exec, step);
     core_use_note(exec->use, blamed, "%s of device '%s', step %u (%s)", slot,
                   dev->id, step, exec->steps[step].label);
     guard *g =

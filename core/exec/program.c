@@ -129,7 +129,7 @@ static clv_status refused(clv_exec *exec, uint32_t step, clv_status status)
     const uint32_t device = exec->plan->steps[step].device;
     const bool full = status == CLV_ERR_NO_MEMORY || status == CLV_ERR_LIMIT;
     if (full)
-        exec->short_device = exec->devices[device].dev;
+        exec->short_device = exec->plan->devices[device].dev;
     if (full || status == CLV_ERR_INVALID || status == CLV_ERR_CANCELLED)
         return core_exec_name_step(exec, step, status);
     return core_exec_blame(exec, device, step, status);
@@ -203,59 +203,20 @@ static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
     return status;
 }
 
-/* Bindings in the order of the tensors; their memory is set below and by
- * core_exec_set_tensor(). */
-static clv_status bind_arena(clv_exec *exec, const extract *e,
-                             core_exec_step *step)
+/* The tensors that runs bind, in the order of the program's. */
+static clv_status note_bindings(const extract *e, core_exec_step *step)
 {
-    const clv_plan *plan = exec->plan;
-    clv_device *dev = plan->devices[plan->steps[e->step].device].dev;
-    uint32_t n = 0;
+    step->values = calloc(e->n_tensors + 1u, sizeof *step->values);
+    step->tensors = calloc(e->n_tensors + 1u, sizeof *step->tensors);
+    if (!step->values || !step->tensors)
+        return core_no_memory("to compile a program");
     for (uint32_t i = 0; i < e->n_tensors; i++) {
-        const core_place *place = &plan->places[e->values[i]];
-        const core_object *arena;
         if (e->tensors[i].usage == CLV_USAGE_WEIGHT)
             continue;
-        step->values[n] = e->values[i];
-        step->bindings[n] = (core_binding){.tensor = i, .size = place->size};
-        if (place->home == CORE_HOME_ARENA && place->memory) {
-            step->bindings[n].buffer = exec->devices[place->memory - 1].arena;
-            step->bindings[n].offset = place->offset;
-        } else if (place->home == CORE_HOME_ARENA) {
-            CLV_TRY(core_tensor_object(exec->arena, dev, plan->align,
-                                       CORE_HOLD_IMPORT, NULL, &arena));
-            step->bindings[n].buffer = arena->buffer;
-            step->bindings[n].offset = arena->offset + place->offset;
-        }
-        n++;
+        step->values[step->n_bindings] = e->values[i];
+        step->tensors[step->n_bindings++] = i;
     }
-    step->command.n_bindings = n;
     return CLV_OK;
-}
-
-/* The submit, but for what changes from run to run: timeline values, symbols
- * and the correlation. */
-static void prepare_submit(clv_exec *exec, uint32_t index)
-{
-    const core_step *planned = &exec->plan->steps[index];
-    core_exec_step *step = &exec->steps[index];
-    step->command.kind = CLV_COMMAND_RUN;
-    step->command.program = step->program;
-    step->command.bindings = step->bindings;
-    step->signal.timeline = exec->devices[planned->device].timeline;
-    step->submit =
-        (core_submit){.commands = &step->command,
-                      .n_commands = 1,
-                      .waits = step->waits,
-                      .signals = &step->signal,
-                      .n_signals = 1,
-                      .queue = exec->plan->devices[planned->device].queue};
-    for (uint32_t i = 0; i < planned->n_waits; i++) {
-        const core_wait *wait = &exec->plan->waits[planned->first_wait + i];
-        if (!wait->by_host)
-            step->waits[step->submit.n_waits++].timeline =
-                exec->devices[wait->device].timeline;
-    }
 }
 
 clv_status core_exec_prepare_step(clv_exec *exec, uint32_t index,
@@ -264,117 +225,11 @@ clv_status core_exec_prepare_step(clv_exec *exec, uint32_t index,
     core_exec_step *step = &exec->steps[index];
     extract e;
     clv_status status = extract_step(exec->plan, index, &e);
-    if (status)
-        goto done;
-    step->bindings = calloc(e.n_tensors + 1u, sizeof *step->bindings);
-    step->values = calloc(e.n_tensors + 1u, sizeof *step->values);
-    step->waits = calloc((size_t)exec->plan->steps[index].n_waits + 1,
-                         sizeof *step->waits);
-    if (!step->bindings || !step->values || !step->waits) {
-        status = core_no_memory("to compile a program");
-        goto done;
-    }
-    if (e.n_nodes)
+    if (!status && e.n_nodes)
         status = compile(exec, &e, loads, &step->program);
     if (!status)
-        status = core_exec_prepare_copies(exec, index);
-    if (!status)
-        status = bind_arena(exec, &e, step);
-    if (!status)
-        prepare_submit(exec, index);
-done:
+        status = note_bindings(&e, step);
+    core_exec_count_copies(exec, index);
     extract_finish(&e);
     return status;
-}
-
-/* ------------------------------------------------------------------------ */
-
-/* Notes what to flush and invalidate for the value on a device, replacing an
- * earlier note. */
-static clv_status note_flush(clv_exec *exec, clv_value value,
-                             const core_object *object)
-{
-    clv_device *dev = object->buffer->dev;
-    uint32_t usage = exec->plan->graph->tensors[value].usage, i = 0;
-    if (dev->mem_types[object->buffer->mem_type].flags & CLV_MEM_COHERENT)
-        return CLV_OK;
-    while (i < exec->n_flushes && (exec->flushes[i].value != value ||
-                                   exec->flushes[i].buffer->dev != dev))
-        i++;
-    if (!core_grow(&exec->flushes, &exec->flushes_capacity, i + 1ull,
-                   sizeof *exec->flushes))
-        return core_no_memory("to compile a program");
-    exec->flushes[i] = (core_exec_flush){.value = value,
-                                         .buffer = object->buffer,
-                                         .offset = object->offset,
-                                         .size = object->size,
-                                         .before = usage != CLV_USAGE_OUTPUT,
-                                         .after = usage != CLV_USAGE_INPUT};
-    exec->n_flushes += i == exec->n_flushes;
-    return CLV_OK;
-}
-
-/* Whether a value is a tensor, or a mirror of it, or a view of either. A
- * device's programs see one memory of a tensor; the mirror of an input or an
- * output is in the arena. */
-static bool belongs(const clv_plan *plan, clv_value value, clv_value tensor)
-{
-    const core_place *base = core_plan_base(plan, value);
-    return base->original == tensor && base->home != CORE_HOME_ARENA;
-}
-
-/* Points the step's bindings of a tensor, and of its views, to an object. */
-static void bind_step(const clv_plan *plan, core_exec_step *step,
-                      clv_value value, const core_object *object)
-{
-    for (uint32_t i = 0; i < step->command.n_bindings; i++) {
-        clv_value bound = step->values[i];
-        if (!belongs(plan, bound, value))
-            continue;
-        step->bindings[i].buffer = object->buffer;
-        step->bindings[i].offset =
-            object->offset + core_view_offset(plan->graph, bound);
-    }
-}
-
-static bool step_uses(const clv_plan *plan, const core_exec_step *step,
-                      clv_value value)
-{
-    for (uint32_t i = 0; i < step->command.n_bindings; i++)
-        if (belongs(plan, step->values[i], value))
-            return true;
-    return false;
-}
-
-static clv_status set_bindings(clv_exec *exec, uint32_t s, clv_value value,
-                               clv_tensor *tensor, bool commit)
-{
-    const clv_plan *plan = exec->plan;
-    const core_plan_device *device = &plan->devices[plan->steps[s].device];
-    const core_form form = core_form_of(&plan->graph->tensors[value]);
-    const core_object *object;
-    if (!step_uses(plan, &exec->steps[s], value))
-        return CLV_OK;
-    clv_status status =
-        device->local || form.layout
-            ? core_tensor_local(tensor, device->dev, &form, &object)
-            : core_tensor_object(tensor, device->dev, plan->pointer_align,
-                                 CORE_HOLD_IMPORT, NULL, &object);
-    if (!status && !commit && !device->local)
-        status = note_flush(exec, value, object);
-    if (!status && commit)
-        bind_step(plan, &exec->steps[s], value, object);
-    return status;
-}
-
-clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
-                                clv_tensor *tensor)
-{
-    /* Twice, so that a failure changes no binding. */
-    for (int pass = 0; pass < 2; pass++)
-        for (uint32_t s = 0; s < exec->plan->n_steps; s++) {
-            CLV_TRY(set_bindings(exec, s, value, tensor, pass));
-            CLV_TRY(core_exec_set_copies(exec, s, value, tensor, pass));
-        }
-    return CLV_OK;
 }

@@ -1,11 +1,8 @@
-/* Programs of steps, and the memory that they are bound to. */
+/* Programs of steps. */
 #pragma once
 
 #include "exec.h"
 
-/* Compiles the program of a step and prepares its bindings. */
+/* Compiles the program of a step, and notes what runs bind to it. */
 clv_status core_exec_prepare_step(clv_exec *exec, uint32_t step,
                                   const uint32_t *loads);
-/* Points the bindings of a value on every device to the tensor's memory. */
-clv_status core_exec_set_tensor(clv_exec *exec, clv_value value,
-                                clv_tensor *tensor);

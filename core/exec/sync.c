@@ -149,12 +149,12 @@ void core_exec_sync_finish(core_exec_sync *sync)
 /* ------------------------------------------------------------------------ */
 /* Waiting                                                                   */
 
-static bool is_virtual(const core_exec_device *d)
+static bool is_virtual(const core_run_queue *d)
 {
-    return d->dev->info.clock == CLV_CLOCK_VIRTUAL;
+    return d->timeline->dev->info.clock == CLV_CLOCK_VIRTUAL;
 }
 
-static bool is_over(const core_exec_device *d, uint64_t value)
+static bool is_over(const core_run_queue *d, uint64_t value)
 {
     return core_timeline_reached(d->timeline) >= value ||
            core_timeline_failed(d->timeline);
@@ -167,8 +167,7 @@ static void sleep_until(uint64_t ns)
 }
 
 /* Sleeps until shortly before the device is expected. */
-static void sleep_for(const core_exec_device *d, uint64_t value,
-                      uint64_t rest_ns)
+static void sleep_for(const core_run_queue *d, uint64_t value, uint64_t rest_ns)
 {
     uint64_t early = WAKE_EARLY_NS + rest_ns / WAKE_EARLY_PART;
     uint64_t begin = clv_now_ns(), now = begin, end = begin + rest_ns;
@@ -210,28 +209,28 @@ static void learn(core_exec_pace *pace, double ns)
     pace->known = true;
 }
 
-static double moment(const core_exec_device *d)
+static double moment(const core_run_queue *d)
 {
     clv_moment now;
     if (!is_virtual(d))
         return (double)clv_now_ns();
-    return clv_device_now(d->dev, &now) ? NAN : now.ns;
+    return clv_device_now(d->timeline->dev, &now) ? NAN : now.ns;
 }
 
-clv_status core_exec_await(clv_exec *exec, uint32_t device, uint64_t value,
-                           uint32_t point)
+clv_status core_run_await(clv_run *run, uint32_t device, uint64_t value,
+                          uint32_t point)
 {
-    const core_exec_device *d = &exec->devices[device];
-    core_exec_sync *sync = &exec->sync;
+    const core_run_queue *d = &run->queues[device];
+    core_exec_sync *sync = &run->exec->sync;
     core_exec_pace *pace = &sync->paces[sync->points[point]];
     bool simulated = is_virtual(d);
     if (!sync->fast)
-        return core_exec_wait(exec, device, value, 0);
+        return core_run_wait_for(run, device, value, 0);
     double begin = moment(d);
     if (!simulated && pace->known && sync->spare_core)
         sleep_for(d, value, (uint64_t)pace->rest_ns);
     clv_status status =
-        core_exec_wait(exec, device, value, spin_ns(sync, pace, simulated));
+        core_run_wait_for(run, device, value, spin_ns(sync, pace, simulated));
     double took = moment(d) - begin;
     if (!status && took >= 0)
         learn(pace, took);

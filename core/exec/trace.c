@@ -32,7 +32,8 @@ typedef struct group {
 } group;
 
 typedef struct collection {
-    const clv_exec *exec;
+    const clv_run *run;
+    const clv_exec *exec; /* the run's */
     clv_device *dev;
     core_exec_run *latest; /* the exec's */
     clv_calibration calibration;
@@ -43,18 +44,18 @@ typedef struct collection {
     double top_bytes, top_flops; /* a ns, of the device's profile */
 } collection;
 
-uint64_t core_exec_correlation(const clv_exec *exec, uint32_t step)
+uint64_t core_run_correlation(const clv_run *run, uint32_t step)
 {
-    return exec->run * exec->plan->n_steps + step + 1;
+    return (run->age << 24) + step + 1;
 }
 
 /* False: of another run, one that failed. */
-static bool find_step(const clv_exec *exec, uint64_t correlation,
-                      uint32_t *step)
+static bool find_step(const clv_run *run, uint64_t correlation, uint32_t *step)
 {
-    const uint64_t first = core_exec_correlation(exec, 0);
+    const uint64_t first = core_run_correlation(run, 0);
     *step = (uint32_t)(correlation - first);
-    return correlation >= first && correlation - first < exec->plan->n_steps;
+    return correlation >= first &&
+           correlation - first < run->exec->plan->n_steps;
 }
 
 /* A device's ticks as nanoseconds of its clock domain: the host's clock, or for
@@ -102,7 +103,7 @@ static void end_group(collection *c)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
     if (known && plan->node_work)
-        plan->node_work(plan->graph, node, c->exec->symbols,
+        plan->node_work(plan->graph, node, c->run->symbols,
                         &g->kernels[longest].bytes, &g->kernels[longest].flops);
     for (uint32_t i = 0; c->traced && i < g->n; i++) {
         if (known)
@@ -155,7 +156,7 @@ static bool leaves(const collection *c, const core_command *copy)
 static void note_moments(collection *c, uint32_t step,
                          const clv_trace_record *r, double ns)
 {
-    const core_exec_step *s = &c->exec->steps[step];
+    const core_run_step *s = &c->run->steps[step];
     core_exec_run *run = c->latest;
     core_exec_moments *m = &run->steps[step];
     const double begin = (double)tick_ns(c->dev, &c->calibration, r->begin);
@@ -175,7 +176,7 @@ static void note_moments(collection *c, uint32_t step,
 static void add_record(collection *c, const clv_trace_record *r, double ns)
 {
     uint32_t step;
-    if (!find_step(c->exec, r->correlation, &step))
+    if (!find_step(c->run, r->correlation, &step))
         return;
     const core_exec_step *s = &c->exec->steps[step];
     if (c->part_ns)
@@ -253,21 +254,25 @@ static void collect(collection *c)
     add_programs(c);
 }
 
-bool core_exec_is_recorded(const clv_exec *exec)
+bool core_run_is_recorded(const clv_run *run)
 {
-    return exec->latest.part_ns || clv_trace_enabled(exec->plan->ctx);
+    return (run->noted && run->exec->latest.part_ns) ||
+           clv_trace_enabled(run->exec->plan->ctx);
 }
 
-void core_exec_collect_records(clv_exec *exec)
+void core_run_collect_records(clv_run *run)
 {
+    clv_exec *exec = run->exec;
     const clv_plan *plan = exec->plan;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        collection c = {
-            .exec = exec, .dev = exec->devices[d].dev, .latest = &exec->latest};
-        if (!exec->devices[d].timeline)
+        collection c = {.run = run,
+                        .exec = exec,
+                        .dev = plan->devices[d].dev,
+                        .latest = &exec->latest};
+        if (!run->queues[d].timeline)
             continue;
         c.traced = clv_trace_enabled(plan->ctx);
-        c.part_ns = exec->latest.part_ns;
+        c.part_ns = run->noted ? exec->latest.part_ns : NULL;
         c.top_bytes = plan->devices[d].top_bytes;
         c.top_flops = plan->devices[d].top_flops;
         c.steps = calloc(plan->n_steps + 1u, sizeof *c.steps);

@@ -3,6 +3,7 @@
  * is to blame, and that nothing of the run is left in flight.
  */
 #include "wait.h"
+#include "flight.h"
 #include "../base/clock.h"
 #include "../base/unreleased.h"
 #include "../device/calls.h"
@@ -11,30 +12,29 @@
 #include <stdio.h>
 
 /* The run's first step on the device that has not ended; n_steps: none. */
-static uint32_t unfinished_step(const clv_exec *exec, uint32_t device)
+static uint32_t unfinished_step(const clv_run *run, uint32_t device)
 {
-    const core_exec_device *d = &exec->devices[device];
+    const core_run_queue *d = &run->queues[device];
     uint64_t reached = core_timeline_reached(d->timeline);
     uint32_t s = 0;
-    while (s < exec->plan->n_steps &&
-           (exec->plan->steps[s].device != device ||
-            d->base + exec->plan->steps[s].signal <= reached))
+    while (s < run->exec->plan->n_steps &&
+           (run->exec->plan->steps[s].device != device ||
+            d->base + run->exec->plan->steps[s].signal <= reached))
         s++;
     return s;
 }
 
 /* The device whose step the device is waiting for, by itself, and the value it
  * wants to see there; the device itself if it has all that it waits for. */
-static uint32_t waits_for(const clv_exec *exec, uint32_t device,
-                          uint64_t *value)
+static uint32_t waits_for(const clv_run *run, uint32_t device, uint64_t *value)
 {
-    uint32_t s = unfinished_step(exec, device);
-    if (s == exec->plan->n_steps)
+    uint32_t s = unfinished_step(run, device);
+    if (s == run->exec->plan->n_steps)
         return device;
-    const core_step *step = &exec->plan->steps[s];
+    const core_step *step = &run->exec->plan->steps[s];
     for (uint32_t i = 0; i < step->n_waits; i++) {
-        const core_wait *wait = &exec->plan->waits[step->first_wait + i];
-        const core_exec_device *other = &exec->devices[wait->device];
+        const core_wait *wait = &run->exec->plan->waits[step->first_wait + i];
+        const core_run_queue *other = &run->queues[wait->device];
         *value = other->base + wait->value;
         if (wait->device != device && !wait->by_host &&
             core_timeline_reached(other->timeline) < *value)
@@ -66,79 +66,83 @@ clv_status core_exec_name_step(const clv_exec *exec, uint32_t step,
 clv_status core_exec_blame(clv_exec *exec, uint32_t device, uint32_t step,
                            clv_status status)
 {
-    core_exec_device *d = &exec->devices[device];
     char message[600];
-    d->blamed |= status != CLV_ERR_CANCELLED;
+    core_flight_lock(exec->plan->ctx);
+    exec->blamed[device] |= status != CLV_ERR_CANCELLED;
     if (!exec->lost) {
         snprintf(message, sizeof message, "%s", clv_last_error());
         snprintf(exec->message, sizeof exec->message,
                  "step %u (%s): %s; device '%s' is left out from now on", step,
-                 exec->steps[step].label, message, d->dev->id);
+                 exec->steps[step].label, message,
+                 exec->plan->devices[device].dev->id);
         exec->lost = status;
     }
-    return clv_error(exec->lost, "%s", exec->message);
+    status = clv_error(exec->lost, "%s", exec->message);
+    core_flight_unlock(exec->plan->ctx);
+    return status;
 }
 
-static clv_status blame(clv_exec *exec, uint32_t device, clv_status status)
+static clv_status blame(clv_run *run, uint32_t device, clv_status status)
 {
-    uint32_t s = unfinished_step(exec, device);
-    return core_exec_blame(exec, device, s < exec->plan->n_steps ? s : s - 1,
-                           status);
+    uint32_t s = unfinished_step(run, device);
+    return core_exec_blame(run->exec, device,
+                           s < run->exec->plan->n_steps ? s : s - 1, status);
 }
 
 /* A timeline failed, perhaps only since the one that its step waits for did:
  * the first failure is the one to be named. */
-static clv_status failed(clv_exec *exec, uint32_t device, clv_status status)
+static clv_status failed(clv_run *run, uint32_t device, clv_status status)
 {
     uint64_t value;
     uint32_t other;
-    while ((other = waits_for(exec, device, &value)) != device &&
-           core_timeline_failed(exec->devices[other].timeline)) {
+    while ((other = waits_for(run, device, &value)) != device &&
+           core_timeline_failed(run->queues[other].timeline)) {
         clv_status first =
-            core_timeline_wait(exec->devices[other].timeline, value, 0, 0);
+            core_timeline_wait(run->queues[other].timeline, value, 0, 0);
         status = first ? first : status;
         device = other;
     }
-    return blame(exec, device, status);
+    return blame(run, device, status);
 }
 
 /* Nothing has happened on the device for as long as a step may take. Whoever
  * waits for it is told so, which is the last that is asked of it. */
-static clv_status give_up(clv_exec *exec, uint32_t device)
+static clv_status give_up(clv_run *run, uint32_t device)
 {
-    const core_exec_device *d = &exec->devices[device];
+    const core_run_queue *d = &run->queues[device];
     clv_error(CLV_ERR_TIMEOUT,
               "device '%s': the step did not end within "
               "%g s (core.wait_timeout)",
-              d->dev->id, (double)exec->limit_ns * 1e-9);
-    clv_status status = blame(exec, device, CLV_ERR_TIMEOUT);
-    if (awaited(exec->plan, device))
+              run->exec->plan->devices[device].dev->id,
+              (double)run->exec->limit_ns * 1e-9);
+    clv_status status = blame(run, device, CLV_ERR_TIMEOUT);
+    if (awaited(run->exec->plan, device))
         core_timeline_fail(d->timeline, CLV_ERR_TIMEOUT,
                            "given up by the host");
-    core_device_abandon(d->dev);
-    return clv_error(status, "%s", exec->message);
+    core_device_abandon(run->exec->plan->devices[device].dev);
+    return clv_error(status, "%s", run->exec->message);
 }
 
-static void tell_slow(clv_exec *exec, uint32_t device)
+static void tell_slow(clv_run *run, uint32_t device)
 {
-    const uint32_t s = unfinished_step(exec, device);
-    if (exec->told_slow || s == exec->plan->n_steps)
+    const uint32_t s = unfinished_step(run, device);
+    if (run->exec->told_slow || s == run->exec->plan->n_steps)
         return;
-    exec->told_slow = true;
-    clv_log(exec->plan->ctx, CLV_LOG_WARN,
+    run->exec->told_slow = true;
+    clv_log(run->exec->plan->ctx, CLV_LOG_WARN,
             "device '%s': step %u (%s) has not ended for %.0f s; "
             "core.wait_timeout says when it is given up",
-            exec->devices[device].dev->id, s, exec->steps[s].label,
-            (double)CORE_CALL_BLOCKED_NS * 1e-9);
+            run->exec->plan->devices[device].dev->id, s,
+            run->exec->steps[s].label, (double)CORE_CALL_BLOCKED_NS * 1e-9);
 }
 
 /* As core_timeline_wait(). Where nothing happens in the process meanwhile, not
  * even on its processors, a message says whom it waits for. */
-static clv_status wait_and_tell(clv_exec *exec, uint32_t device, uint64_t value,
+static clv_status wait_and_tell(clv_run *run, uint32_t device, uint64_t value,
                                 uint64_t spin_ns)
 {
-    core_timeline *tl = exec->devices[device].timeline;
-    const uint64_t half = CORE_CALL_BLOCKED_NS / 2, limit = exec->limit_ns;
+    core_timeline *tl = run->queues[device].timeline;
+    const uint64_t half = CORE_CALL_BLOCKED_NS / 2, limit = run->exec->limit_ns;
     const uint64_t seen = core_timeline_reached(tl);
     if (limit <= 2 * half)
         return core_timeline_wait(tl, value, spin_ns, limit);
@@ -151,68 +155,68 @@ static clv_status wait_and_tell(clv_exec *exec, uint32_t device, uint64_t value,
     if (status != CLV_ERR_TIMEOUT)
         return status;
     if (core_timeline_reached(tl) == seen &&
-        waits_for(exec, device, &wanted) == device &&
+        waits_for(run, device, &wanted) == device &&
         core_is_idle(core_processor_ns() - used, half))
-        tell_slow(exec, device);
+        tell_slow(run, device);
     return core_timeline_wait(tl, value, 0,
                               limit == UINT64_MAX ? limit : limit - 2 * half);
 }
 
-clv_status core_exec_wait(clv_exec *exec, uint32_t device, uint64_t value,
-                          uint64_t spin_ns)
+clv_status core_run_wait_for(clv_run *run, uint32_t device, uint64_t value,
+                             uint64_t spin_ns)
 {
-    const core_exec_device *d = &exec->devices[device];
+    const core_run_queue *d = &run->queues[device];
     for (;;) {
         uint64_t seen = core_timeline_reached(d->timeline), wanted;
-        clv_status status = wait_and_tell(exec, device, value, spin_ns);
+        clv_status status = wait_and_tell(run, device, value, spin_ns);
         if (status == CLV_OK)
             return CLV_OK;
         if (status != CLV_ERR_TIMEOUT || core_timeline_failed(d->timeline))
-            return failed(exec, device, status);
+            return failed(run, device, status);
         if (core_timeline_reached(d->timeline) != seen)
             continue;
-        uint32_t other = waits_for(exec, device, &wanted);
+        uint32_t other = waits_for(run, device, &wanted);
         if (other == device)
-            return give_up(exec, device);
+            return give_up(run, device);
         /* Steps wait for earlier ones only, so this comes to an end. */
-        CLV_TRY(core_exec_wait(exec, other, wanted, 0));
+        CLV_TRY(core_run_wait_for(run, other, wanted, 0));
     }
 }
 
-clv_status core_exec_drain(clv_exec *exec, clv_status status)
+clv_status core_run_drain(clv_run *run, clv_status status)
 {
-    const uint32_t n = exec->plan->n_queues;
+    const uint32_t n = run->exec->plan->n_queues;
     char message[1024];
     snprintf(message, sizeof message, "%s", clv_last_error());
     for (uint32_t i = 0; i < n; i++) {
-        const core_exec_device *d = &exec->devices[i];
+        const core_run_queue *d = &run->queues[i];
         if (!d->timeline || d->promised == d->base)
             continue;
         /* Work behind the one that failed may still run. */
-        if (core_exec_wait(exec, i, d->promised, 0) != CLV_OK &&
-            !core_device_abandoned(d->dev))
-            core_device_settle(d->dev, exec->limit_ns);
+        if (core_run_wait_for(run, i, d->promised, 0) != CLV_OK &&
+            !core_device_abandoned(d->timeline->dev))
+            core_device_settle(d->timeline->dev, run->exec->limit_ns);
     }
-    core_exec_lose(exec);
+    core_exec_lose(run->exec);
     return clv_error(status, "%s", message);
 }
 
 void core_exec_lose(const clv_exec *exec)
 {
     for (uint32_t i = 0; i < exec->plan->n_queues; i++)
-        if (exec->devices[i].blamed)
-            core_device_lose(exec->devices[i].dev);
+        if (exec->blamed[i])
+            core_device_lose(exec->plan->devices[i].dev);
 }
 
-bool core_exec_free_timelines(clv_exec *exec)
+bool core_run_free_timelines(clv_run *run)
 {
-    const clv_plan *plan = exec->plan;
+    const clv_plan *plan = run->exec->plan;
     bool abandoned = false;
     for (uint32_t d = 0; d < plan->n_queues; d++)
-        abandoned |= exec->devices[d].timeline &&
-                     core_device_abandoned(exec->devices[d].dev);
+        abandoned |= run->queues[d].timeline &&
+                     core_device_abandoned(run->exec->plan->devices[d].dev);
     for (uint32_t d = 0; d < plan->n_queues; d++) {
-        core_timeline *tl = exec->devices[d].timeline;
+        core_timeline *tl = run->queues[d].timeline;
         if (tl && abandoned && awaited(plan, d)) {
             /* An abandoned device may still be watching its flag word. */
             core_plugin_keep(tl->dev->plugin);

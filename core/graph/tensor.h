@@ -115,6 +115,9 @@ clv_status core_tensor_local(clv_tensor *tensor, clv_device *dev,
  * the host's. CLV_ERR_DEVICE_LOST where only a lost device has them. */
 clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,
                              const core_bounds *box);
+/* Whether they are there already. */
+bool core_tensor_is_there(clv_tensor *tensor, const core_object *object,
+                          const core_bounds *box);
 /* A run writes the box: these memories will have it. */
 clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
                              uint64_t memories);

@@ -251,6 +251,18 @@ clv_status core_tensor_bring(clv_tensor *tensor, const core_object *object,
     return status;
 }
 
+bool core_tensor_is_there(clv_tensor *tensor, const core_object *object,
+                          const core_bounds *box)
+{
+    const uint64_t bit = (uint64_t)1 << (object ? object->memory : 0);
+    core_region old;
+    pthread_mutex_lock(&tensor->mutex);
+    const bool there = !tensor->n_local ||
+                       !core_regions_missing(&tensor->regions, box, bit, &old);
+    pthread_mutex_unlock(&tensor->mutex);
+    return there;
+}
+
 clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
                              uint64_t memories)
 {

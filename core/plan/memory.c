@@ -80,19 +80,19 @@ static void add_weights(const clv_plan *const *plans, uint32_t plan,
     }
 }
 
-/* States are the same in all plans. */
-static void add_values(const clv_plan *plan, const clv_device *dev,
+/* States are the same in all plans. shared: so is the memory of values. */
+static void add_values(const clv_plan *plan, const clv_device *dev, bool shared,
                        clv_memory_use *use)
 {
     uint64_t states = 0;
     uint32_t memory = 0;
-    if (!dev)
+    if (!dev && !shared)
         use->values += plan->memory.size;
     for (uint32_t d = 0; d < plan->n_devices; d++)
         if (plan->devices[d].dev == dev && plan->devices[d].local) {
             memory = 1 + d;
-            use->values +=
-                plan->devices[d].memory.size + plan->devices[d].scratch_size;
+            use->values += (shared ? 0 : plan->devices[d].memory.size) +
+                           plan->devices[d].scratch_size;
         }
     for (clv_value v = 0; v < plan->graph->n_tensors; v++)
         if (plan->places[v].home == CORE_HOME_BOUND &&
@@ -103,16 +103,18 @@ static void add_values(const clv_plan *plan, const clv_device *dev,
 }
 
 clv_memory_use clv_plans_memory(const clv_plan *const *plans, uint32_t n,
+                                const clv_workspace *workspace,
                                 const clv_device *dev)
 {
-    clv_memory_use use = {0};
+    clv_memory_use use = {
+        .values = workspace ? clv_workspace_size(workspace, dev) : 0};
     uint32_t type;
     if (dev && core_device_has_local(dev, &type))
         use.budget = dev->info.memory_free ? dev->info.memory_free
                                            : dev->info.memory_size;
     for (uint32_t p = 0; p < n; p++) {
         add_weights(plans, p, dev, &use);
-        add_values(plans[p], dev, &use);
+        add_values(plans[p], dev, workspace != NULL, &use);
     }
     return use;
 }

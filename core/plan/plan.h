@@ -164,6 +164,7 @@ typedef struct core_plan_device {
     uint32_t n_steps; /* of a run; 0: unused */
     uint64_t room;    /* planner_room() before anything was measured, and */
     uint64_t more;    /* in it what is only supposed to be there */
+    uint64_t given;   /* bytes for values that are there already */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see, */

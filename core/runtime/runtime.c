@@ -99,6 +99,9 @@ void clv_context_destroy(clv_context *ctx)
     if (ctx->planner)
         ctx->planner_destroy(ctx->planner);
     ctx->planner = NULL;
+    if (ctx->flight)
+        ctx->flight_destroy(ctx->flight);
+    ctx->flight = NULL;
     core_loader_finish(ctx);
     core_calls_finish(ctx);
     if (kept) {

@@ -48,6 +48,8 @@ typedef struct clv_tensor clv_tensor;
 typedef struct clv_graph clv_graph;
 typedef struct clv_plan clv_plan;
 typedef struct clv_exec clv_exec;
+typedef struct clv_run clv_run;
+typedef struct clv_workspace clv_workspace;
 
 /* "0.1.0" */
 CLV_API const char *clv_version(void);
@@ -536,6 +538,8 @@ typedef struct clv_plan_params {
                                    in its order. Naming a lost one is an
                                    error */
     uint32_t n_devices;
+    const clv_workspace *workspace; /* what the plan will run in, and what it
+                                       has already; NULL: nothing yet */
 } clv_plan_params;
 
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
@@ -597,9 +601,12 @@ typedef struct clv_memory_use {
                           where they lie, */
     uint64_t streamed; /* and that they copy to the device, or to any */
 } clv_memory_use;
-/* dev: one with memory of its own, or NULL for the host's. */
+/* dev: one with memory of its own, or NULL for the host's. workspace: in which
+ * all of them run; NULL: each has its own. */
 CLV_API clv_memory_use clv_plans_memory(const clv_plan *const *plans,
-                                        uint32_t n, const clv_device *dev);
+                                        uint32_t n,
+                                        const clv_workspace *workspace,
+                                        const clv_device *dev);
 
 /* What a run of the best plan would take, ns, if dev had so many bytes more of
  * its own memory than are left; what it holds of weights stays. 0: not known.
@@ -649,6 +656,59 @@ CLV_API clv_tensor *clv_exec_tensor(clv_exec *exec, clv_value value);
  * is of no more use: plan again, on the devices left. */
 CLV_API clv_status clv_exec_run(clv_exec *exec, const int64_t *symbols,
                                 uint32_t n_symbols);
+
+/*
+ * What plans work on while they run: values between nodes, in the host's memory
+ * and in that of devices. As large as the largest plan that uses it. Execs that
+ * need not run at the same time, such as those of one session, can share one;
+ * runs of one exec that are to be in flight at the same time each need their
+ * own.
+ */
+CLV_API clv_status clv_workspace_create(clv_context *ctx, clv_workspace **out);
+/* After the execs and runs that use it. */
+CLV_API void clv_workspace_destroy(clv_workspace *workspace);
+/* Bytes of it in the device's own memory; dev NULL: in the host's. */
+CLV_API uint64_t clv_workspace_size(const clv_workspace *workspace,
+                                    const clv_device *dev);
+/* clv_exec_create() in a workspace, none of whose runs is in flight. It grows
+ * as far as the plan needs; where there is no room for that, the call fails and
+ * the workspace keeps what it had. NULL: one of its own. */
+CLV_API clv_status clv_exec_create_in(clv_plan *plan, clv_workspace *workspace,
+                                      clv_exec **out);
+
+/*
+ * A run of an exec, with inputs and outputs of its own. Several runs of one
+ * exec or of several may be in flight at once. What they have to keep of their
+ * order of submission is kept: a step that touches the same elements of a state
+ * as one of an earlier run, of which one writes them, comes after it; and runs
+ * in one workspace run one after another. Else devices take what is ready.
+ *
+ * Runs go on whenever their thread submits a run or waits for one. The runs of
+ * execs that share a state or a workspace belong to one thread at a time.
+ */
+CLV_API clv_status clv_run_create(clv_exec *exec, clv_workspace *workspace,
+                                  clv_run **out);
+/* One that is in flight is cancelled and waited for. */
+CLV_API void clv_run_destroy(clv_run *run);
+/* The one of clv_exec_run() and clv_exec_tensor(); the exec's. */
+CLV_API clv_run *clv_exec_own_run(clv_exec *exec);
+/* As clv_exec_tensor(); not to be touched while the run is in flight. */
+CLV_API clv_tensor *clv_run_tensor(clv_run *run, clv_value value);
+/* Puts it in flight; inputs must be there. symbols and errors: as
+ * clv_exec_run(). */
+CLV_API clv_status clv_run_submit(clv_run *run, const int64_t *symbols,
+                                  uint32_t n_symbols);
+/* Until it has ended, and how it ended. A run fails too if an earlier one
+ * failed that it comes after. Again after the end: the same answer. */
+CLV_API clv_status clv_run_wait(clv_run *run);
+/* Steps of runs with a higher priority go first; 0 at first. Runs of one
+ * priority share devices equally by session: runs on the same states are one.
+ */
+CLV_API void clv_run_set_priority(clv_run *run, int32_t priority);
+CLV_API bool clv_run_in_flight(const clv_run *run);
+/* It ends with CLV_ERR_CANCELLED once what devices were given of it is done.
+ * From any thread. */
+CLV_API void clv_run_cancel(clv_run *run);
 
 typedef enum clv_learned {
     CLV_LEARNED_NOTHING = 0, /* that is new */

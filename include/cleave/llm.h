@@ -170,6 +170,10 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
     uint32_t n_batch;           /* tokens a run at most; 0: 512 */
+    uint32_t n_flight;          /* whole batches of a long text that may be
+                                   under way at once, where several devices
+                                   work for them, each with memory for its
+                                   values; 0: 1, at most 8 */
     uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0), F32 or, where heads have
                                  a multiple of 32 channels, Q8_0 */
     clv_device *const *devices; /* NULL: all of the context */

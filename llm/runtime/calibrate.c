@@ -156,7 +156,7 @@ static clv_status prepare(calibration *c, uint32_t n)
                               CLV_DTYPE_F32));
     CLV_TRY(llm_runner_create(c->model, &c->cache, &shape, &c->runner));
     CLV_TRY(llm_runner_plan(c->runner, &(llm_runner_params){0}));
-    CLV_TRY(llm_runner_compile(c->runner, &c->cache));
+    CLV_TRY(llm_runner_compile(c->runner, &(llm_runner_params){0}, &c->cache));
     c->counts = calloc(c->runner->observed.n, sizeof *c->counts);
     if (!c->counts)
         return llm_no_memory("counts of activations");

@@ -23,7 +23,7 @@ typedef struct generation {
 static clv_status run_prompt(generation *g)
 {
     const clv_generate_params *p = g->params;
-    const uint32_t n_batch = llm_session_n_batch(g->session);
+    const uint32_t at_once = llm_session_at_once(g->session);
     clv_status status = llm_session_check(g->session, p->prompt, p->n_prompt);
     if (status)
         return clv_error_prefix(status, "prompt");
@@ -31,7 +31,7 @@ static clv_status run_prompt(generation *g)
     const uint32_t position = clv_session_position(g->session);
     for (uint32_t done = 0; done < p->n_prompt && !status;) {
         const uint32_t left = p->n_prompt - done;
-        const uint32_t n = left < n_batch ? left : n_batch;
+        const uint32_t n = left < at_once ? left : at_once;
         status = clv_session_eval(g->session, p->prompt + done, n,
                                   n == left ? CLV_LOGITS_LAST : CLV_LOGITS_NONE,
                                   &g->logits);

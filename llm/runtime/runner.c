@@ -101,12 +101,23 @@ clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
     return CLV_OK;
 }
 
+/* With its runs. */
+static void drop_exec(llm_runner *r)
+{
+    for (uint32_t i = 1; i < r->n_runs; i++)
+        clv_run_destroy(r->runs[i]);
+    clv_exec_destroy(r->exec);
+    r->exec = NULL;
+    r->n_runs = 0;
+    r->latest = NULL;
+}
+
 void llm_runner_destroy(llm_runner *runner)
 {
     if (!runner)
         return;
     pthread_mutex_lock(&runner->model->lock);
-    clv_exec_destroy(runner->exec);
+    drop_exec(runner);
     clv_plan_destroy(runner->plan);
     clv_graph_destroy(runner->graph);
     pthread_mutex_unlock(&runner->model->lock);
@@ -140,6 +151,7 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     clv_context *ctx = r->model->ctx;
     const char *saved = saved_plan(r, params);
@@ -157,6 +169,7 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     clv_context *ctx = r->model->ctx;
     clv_plan *plan;
@@ -164,10 +177,8 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
         return;
     r->learned = CLV_LEARNED_NOTHING;
     pthread_mutex_lock(&r->model->lock);
-    if (params->scarce) {
-        clv_exec_destroy(r->exec);
-        r->exec = NULL;
-    }
+    if (params->scarce)
+        drop_exec(r);
     if (clv_plan_create(ctx, r->graph, &devices, &plan)) {
         clv_log(ctx, CLV_LOG_WARN, "the plan stays as it is: %s",
                 clv_last_error());
@@ -178,9 +189,8 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
                 "runs of up to %u tokens have a new plan: devices take other "
                 "times than was predicted",
                 r->shape.n_tokens);
-        clv_exec_destroy(r->exec);
+        drop_exec(r);
         clv_plan_destroy(r->plan);
-        r->exec = NULL;
         r->plan = plan;
         r->learned = CLV_LEARNED_LITTLE;
     }
@@ -194,6 +204,7 @@ clv_status llm_runner_weigh(const llm_runner *r,
     const clv_plan_params devices = {
         .devices = params->devices,
         .n_devices = params->n_devices,
+        .workspace = params->workspace,
     };
     pthread_mutex_lock(&r->model->lock);
     clv_status status =
@@ -210,15 +221,19 @@ double llm_runner_predicted(const llm_runner *runner)
 /* ------------------------------------------------------------------------ */
 /* Compiling                                                                */
 
-clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
+clv_status llm_runner_compile(llm_runner *r, const llm_runner_params *params,
+                              const llm_kv_cache *cache)
 {
     pthread_mutex_lock(&r->model->lock);
-    clv_status status = clv_exec_create(r->plan, &r->exec);
+    clv_status status =
+        clv_exec_create_in(r->plan, params->workspace, &r->exec);
     if (!status)
         status = bind_states(r, cache);
     if (status) {
-        clv_exec_destroy(r->exec);
-        r->exec = NULL;
+        drop_exec(r);
+    } else {
+        r->runs[0] = clv_exec_own_run(r->exec);
+        r->n_runs = 1;
     }
     pthread_mutex_unlock(&r->model->lock);
     return status;
@@ -227,26 +242,28 @@ clv_status llm_runner_compile(llm_runner *r, const llm_kv_cache *cache)
 /* ------------------------------------------------------------------------ */
 /* Runs                                                                     */
 
-static void *input(const llm_runner *r, clv_value value)
+static void *data_of(const clv_run *run, clv_value value)
 {
-    return clv_tensor_data(clv_exec_tensor(r->exec, value));
+    return clv_tensor_data(clv_run_tensor((clv_run *)run, value));
 }
 
-static void set_rope(const llm_runner *r, bool far)
+static void set_rope(const llm_runner *r, const clv_run *run, bool far)
 {
     const llm_weight *w =
         r->io.weights->rope[far ? LLM_ROPE_FAR : LLM_ROPE_MAIN];
     if (r->io.rope_main != CLV_NO_TENSOR)
-        memcpy(input(r, r->io.rope_main), clv_tensor_data(w->tensor),
+        memcpy(data_of(run, r->io.rope_main), clv_tensor_data(w->tensor),
                clv_tensor_size(w->tensor));
 }
 
-clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position, bool far)
+clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
+                             const int32_t *ids, uint32_t n, uint32_t position,
+                             bool far)
 {
+    clv_run *run = runner->runs[index];
     const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
-    int32_t *all = input(runner, runner->io.ids);
-    int32_t *pos = input(runner, runner->io.pos);
+    int32_t *all = data_of(run, runner->io.ids);
+    int32_t *pos = data_of(run, runner->io.pos);
     /* Padding repeats the last token: a scale that a device finds for all rows
      * together then fits the real ones. */
     for (uint32_t i = 0; i < rows; i++) {
@@ -254,30 +271,65 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
         pos[i] = (int32_t)(position + i);
     }
     if (runner->io.out_ids != CLV_NO_TENSOR)
-        *(int32_t *)input(runner, runner->io.out_ids) = (int32_t)(n - 1);
-    set_rope(runner, far);
+        *(int32_t *)data_of(run, runner->io.out_ids) = (int32_t)(n - 1);
+    set_rope(runner, run, far);
 
     runner->n_symbols = 0;
     if (!runner->shape.fixed)
         runner->symbols[runner->n_symbols++] = n;
     runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
-    CLV_TRY(llm_source_check(
-        runner->model->source,
-        clv_exec_run(runner->exec, runner->symbols, runner->n_symbols)));
+    return clv_run_submit(run, runner->symbols, runner->n_symbols);
+}
+
+clv_status llm_runner_wait(llm_runner *runner, uint32_t index)
+{
+    CLV_TRY(llm_source_check(runner->model->source,
+                             clv_run_wait(runner->runs[index])));
+    runner->latest = runner->runs[index];
     return clv_exec_learn(runner->exec, &runner->learned);
+}
+
+clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
+                          uint32_t position, bool far)
+{
+    CLV_TRY(llm_runner_submit(runner, 0, ids, n, position, far));
+    return llm_runner_wait(runner, 0);
+}
+
+static clv_status add_run(llm_runner *r, llm_runner_params *params)
+{
+    clv_workspace **workspace = &params->others[r->n_runs];
+    if (!*workspace)
+        CLV_TRY(clv_workspace_create(r->model->ctx, workspace));
+    CLV_TRY(clv_run_create(r->exec, *workspace, &r->runs[r->n_runs]));
+    r->n_runs++;
+    return CLV_OK;
+}
+
+void llm_runner_reserve(llm_runner *r, llm_runner_params *params, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&r->model->lock);
+    while (r->n_runs < n && r->n_runs < LLM_MAX_FLIGHT && !status)
+        status = add_run(r, params);
+    pthread_mutex_unlock(&r->model->lock);
+    if (status)
+        clv_log(r->model->ctx, CLV_LOG_WARN,
+                "%u runs in flight instead of %u: %s", r->n_runs, n,
+                clv_last_error());
 }
 
 const float *llm_runner_logits(const llm_runner *runner)
 {
-    return clv_tensor_data(clv_exec_tensor(runner->exec, runner->logits));
+    return data_of(runner->latest, runner->logits);
 }
 
 const float *llm_runner_value(const llm_runner *runner, clv_value value,
                               uint64_t *n)
 {
-    const clv_tensor *t = clv_exec_tensor(runner->exec, value);
+    const clv_tensor *t = clv_run_tensor((clv_run *)runner->latest, value);
     *n = 1;
     for (uint32_t i = 0; i < clv_tensor_rank(t); i++)
         *n *= (uint64_t)clv_tensor_dims(t)[i];
-    return clv_tensor_data(clv_exec_tensor(runner->exec, value));
+    return data_of(runner->latest, value);
 }

@@ -26,13 +26,18 @@ typedef struct llm_observed {
     const llm_weight *w;
 } llm_observed;
 
+#define LLM_MAX_FLIGHT 8
+
 typedef struct llm_runner {
     clv_model *model;
     llm_shape shape;
     clv_graph *graph;
     clv_plan *plan;
     clv_exec *exec;
-    llm_graph io; /* values of the graph */
+    clv_run *runs[LLM_MAX_FLIGHT]; /* the first is the exec's own */
+    uint32_t n_runs;
+    const clv_run *latest; /* that ended well */
+    llm_graph io;          /* values of the graph */
     clv_value logits;
     struct {
         llm_observed *items;
@@ -40,7 +45,7 @@ typedef struct llm_runner {
         bool failed;     /* memory ran out */
     } observed;          /* with shape.observed */
     clv_learned learned; /* from the latest run */
-    int64_t symbols[2];  /* of the latest run */
+    int64_t symbols[2];  /* of the latest submit */
     uint32_t n_symbols;
 } llm_runner;
 
@@ -49,6 +54,10 @@ typedef struct llm_runner_params {
     uint32_t n_devices;
     char *const *plans; /* saved ones, as clv_session_params */
     uint32_t n_plans;
+    clv_workspace *workspace; /* of all that run in turn; NULL: each has its
+                                 own */
+    clv_workspace *others[LLM_MAX_FLIGHT]; /* of further runs in flight, from
+                                              [1] on; made when needed */
     bool scarce; /* some device's memory does not hold all weights: what a plan
                     works on is free again before another is made */
 } llm_runner_params;
@@ -73,13 +82,24 @@ clv_status llm_runner_weigh(const llm_runner *runner,
 /* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* Makes a planned runner ready to run. */
-clv_status llm_runner_compile(llm_runner *runner, const llm_kv_cache *cache);
+clv_status llm_runner_compile(llm_runner *runner,
+                              const llm_runner_params *params,
+                              const llm_kv_cache *cache);
 
 /* Runs n ids (1..n_tokens) at positions from position on. The positions of all
  * rows, padding included, must fit the cache. far: with the frequencies of
  * LLM_ROPE_FAR. */
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
                           uint32_t position, bool far);
+/* Makes so many runs that can be in flight together, or fewer where memory does
+ * not suffice, which is logged; at most LLM_MAX_FLIGHT. */
+void llm_runner_reserve(llm_runner *runner, llm_runner_params *params,
+                        uint32_t n);
+/* llm_runner_run() of one of its runs, in two parts. */
+clv_status llm_runner_submit(llm_runner *runner, uint32_t run,
+                             const int32_t *ids, uint32_t n, uint32_t position,
+                             bool far);
+clv_status llm_runner_wait(llm_runner *runner, uint32_t run);
 /* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
  * n_vocab]. */
 const float *llm_runner_logits(const llm_runner *runner);

@@ -36,6 +36,25 @@ static void drop_oldest(llm_runners *r)
     llm_runner_destroy(r->items[--r->n]);
 }
 
+static void destroy_workspaces(llm_runners *r)
+{
+    clv_workspace_destroy(r->params.workspace);
+    r->params.workspace = NULL;
+    for (uint32_t i = 0; i < LLM_MAX_FLIGHT; i++) {
+        clv_workspace_destroy(r->params.others[i]);
+        r->params.others[i] = NULL;
+    }
+}
+
+/* What all of them worked in stays as long as one is there. */
+static clv_status empty_workspaces(llm_runners *r)
+{
+    if (r->n)
+        return CLV_OK;
+    destroy_workspaces(r);
+    return clv_workspace_create(r->model->ctx, &r->params.workspace);
+}
+
 /* Out of the list; nothing if it is not there. */
 static void take_out(llm_runners *r, const llm_runner *runner)
 {
@@ -92,6 +111,7 @@ void llm_runners_finish(llm_runners *r)
 {
     while (r->n)
         drop_oldest(r);
+    destroy_workspaces(r);
     free((void *)r->params.devices);
     free(r->lengths);
     r->params = (llm_runner_params){0};
@@ -117,7 +137,7 @@ clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
     r->params.plans = plans;
     r->params.n_plans = n_plans;
     look_at_devices(r);
-    return CLV_OK;
+    return clv_workspace_create(r->model->ctx, &r->params.workspace);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -149,7 +169,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
     for (;;) {
         const double begin = compile_clock(r);
         const uint64_t compiled = clv_context_programs(r->model->ctx).compiled;
-        status = llm_runner_compile(runner, r->cache);
+        status = llm_runner_compile(runner, &r->params, r->cache);
         if (!status && runner->shape.fixed &&
             clv_context_programs(r->model->ctx).compiled > compiled)
             r->compile_ns = compile_clock(r) - begin;
@@ -162,6 +182,7 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
             return status;
         }
         drop_oldest(r);
+        CLV_TRY(empty_workspaces(r));
     }
 }
 

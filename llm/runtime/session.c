@@ -2,6 +2,7 @@
 
 #include "../base/str.h"
 #include "choice.h"
+#include "chunks.h"
 #include "profile.h"
 #include "../models/rope.h"
 #include "runners.h"
@@ -16,6 +17,7 @@
 struct clv_session {
     clv_model *model;
     uint32_t n_ctx, n_batch;
+    uint32_t n_flight;    /* runs of batches at once */
     clv_device **devices; /* owned; NULL: all */
     uint32_t n_devices;
     uint32_t n_lost; /* devices left out so far */
@@ -74,6 +76,11 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
     s->n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH;
     if (s->n_batch > s->n_ctx)
         s->n_batch = s->n_ctx;
+    s->n_flight = p->n_flight ? p->n_flight : 1;
+    if (s->n_flight > LLM_MAX_FLIGHT)
+        return clv_error(CLV_ERR_LIMIT,
+                         "%u runs in flight; at most %d (n_flight)",
+                         s->n_flight, LLM_MAX_FLIGHT);
     CLV_TRY(check_kv_dtype(s->model->hp, p->kv_dtype));
     if (!p->devices != !p->n_devices)
         return clv_error(CLV_ERR_INVALID,
@@ -260,9 +267,10 @@ clv_model *llm_session_model(const clv_session *session)
     return session->model;
 }
 
-uint32_t llm_session_n_batch(const clv_session *session)
+uint32_t llm_session_at_once(const clv_session *session)
 {
-    return session->n_batch;
+    return session->n_flight == 1 ? session->n_batch
+                                  : session->n_batch * session->n_flight * 4;
 }
 
 const int32_t *llm_session_ids(const clv_session *session)
@@ -298,11 +306,12 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
-/* A runner for n more tokens. It may replace the latest one. */
-static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
-                             bool prepare, llm_runner **out)
+/* A runner for n more tokens, once `ahead` others have been run. It may replace
+ * the latest one. */
+static clv_status get_runner(clv_session *s, uint32_t n, uint32_t ahead,
+                             uint32_t which, bool prepare, llm_runner **out)
 {
-    const uint32_t left = s->n_ctx - s->position;
+    const uint32_t left = s->n_ctx - s->position - ahead;
     const llm_request request = {
         .n = n,
         .n_free = left > n ? left : n,
@@ -346,7 +355,7 @@ static clv_status replay(clv_session *s)
         const uint32_t left = end - s->position;
         const uint32_t n = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner;
-        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
+        status = get_runner(s, n, 0, CLV_LOGITS_NONE, false, &runner);
         if (!status)
             status = llm_runner_run(runner, s->ids + s->position, n,
                                     s->position, s->far);
@@ -364,7 +373,7 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
     CLV_TRY(leave_lost_out(s));
     if (s->stale && ids)
         CLV_TRY(replay(s));
-    CLV_TRY(get_runner(s, n, which, !ids, runner));
+    CLV_TRY(get_runner(s, n, 0, which, !ids, runner));
     return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
 }
 
@@ -409,7 +418,7 @@ clv_memory_use clv_session_memory(const clv_session *session,
     const uint32_t n = session ? session->runners.n : 0;
     for (uint32_t i = 0; i < n; i++)
         plans[i] = session->runners.items[i]->plan;
-    return clv_plans_memory(plans, n, dev);
+    return clv_plans_memory(plans, n, session->runners.params.workspace, dev);
 }
 
 clv_status clv_session_weigh(clv_session *session, uint32_t n,
@@ -477,12 +486,65 @@ static clv_status reserve_ids(clv_session *s, uint32_t n)
     return CLV_OK;
 }
 
+static void keep_ids(clv_session *s, const int32_t *ids, uint32_t n)
+{
+    memcpy(s->ids + s->position, ids, n * sizeof *ids);
+    s->position += n;
+}
+
+/* As many whole batches as there are, in flight, where several devices work for
+ * them. *done: their tokens, which have been run. */
+static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
+                             uint32_t which, float *rows, uint32_t *done)
+{
+    llm_chunks chunks = {.ids = ids,
+                         .n = n / s->n_batch,
+                         .length = s->n_batch,
+                         .position = s->position,
+                         .n_flight = s->n_flight,
+                         .far = s->far,
+                         .cancelled = &s->cancelled,
+                         .rows = rows};
+    llm_runner *runner = NULL;
+    uint32_t n_done = 0;
+    if (s->n_flight == 1 || chunks.n < 2 || s->stale)
+        return CLV_OK;
+    CLV_TRY(reserve_ids(s, chunks.n * chunks.length));
+    CLV_TRY(leave_lost_out(s));
+    CLV_TRY(get_runner(s, s->n_batch, (chunks.n - 1) * chunks.length, which,
+                       false, &runner));
+    if (s->stale || clv_plan_summarise(runner->plan).n_devices < 2)
+        return CLV_OK;
+    const clv_status status =
+        llm_chunks_run(runner, &s->runners.params, &chunks, &n_done);
+    *done = n_done * chunks.length;
+    keep_ids(s, ids, *done);
+    s->latest = n_done ? runner : s->latest;
+    return status;
+}
+
+/* If a device fails, the rest is left to be run without it. */
+static clv_status run_in_flight(clv_session *s, const int32_t *ids, uint32_t n,
+                                uint32_t which, float *rows, uint32_t *done)
+{
+    const uint32_t lost = count_lost(s);
+    *done = 0;
+    const clv_status status = run_chunks(s, ids, n, which, rows, done);
+    if (!status || count_lost(s) == lost || count_lost(s) == count_devices(s))
+        return status;
+    clv_log(s->model->ctx, CLV_LOG_ERROR,
+            "going on without a device that failed: %s", clv_last_error());
+    return CLV_OK;
+}
+
 /* Runs the ids in batches. With rows, all logits are copied there. */
 static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                               uint32_t which, float *rows)
 {
     const uint64_t n_vocab = s->model->hp->n_vocab;
-    for (uint32_t done = 0; done < n;) {
+    uint32_t done;
+    CLV_TRY(run_in_flight(s, ids, n, which, rows, &done));
+    while (done < n) {
         if (atomic_exchange(&s->cancelled, false))
             return n == 1
                        ? clv_error(CLV_ERR_CANCELLED, "cancelled")
@@ -493,12 +555,11 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         llm_runner *runner = NULL;
         CLV_TRY(reserve_ids(s, batch));
         CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
-        memcpy(s->ids + s->position, ids + done, batch * sizeof *ids);
         s->latest = runner;
         if (rows)
             memcpy(rows + done * n_vocab, llm_runner_logits(runner),
                    batch * n_vocab * sizeof *rows);
-        s->position += batch;
+        keep_ids(s, ids + done, batch);
         done += batch;
     }
     return CLV_OK;

@@ -206,7 +206,7 @@ static void try_devices(chip *c)
     for (uint32_t d = 0; d < clv_context_device_count(c->ctx); d++) {
         clv_plan *plan;
         clv_device *dev = clv_context_device(c->ctx, d);
-        const clv_plan_params params = {&dev, 1};
+        const clv_plan_params params = {.devices = &dev, .n_devices = 1};
         if (!clv_plan_create(c->ctx, c->l.graph, &params, &plan))
             c->alone[try_plan(c, plan)] = true;
     }

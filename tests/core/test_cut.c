@@ -343,7 +343,8 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         if (test_below(r, 2))
             devices[i]->info.memory_size = 1 << 20;
     }
-    const clv_plan_params one = {devices, 1}, all = {devices, n_devices};
+    const clv_plan_params one = {.devices = devices, .n_devices = 1},
+                          all = {.devices = devices, .n_devices = n_devices};
     build(&l, t->ctx, r, tokens);
     assert_ok(clv_plan_create(t->ctx, l.graph, &one, &plan));
     run(&l, plan, &want);

@@ -226,7 +226,7 @@ static void test_parts(void **state)
 static clv_status plan_alone(fixture *f)
 {
     clv_device *dev = device(&f->t);
-    const clv_plan_params params = {&dev, 1};
+    const clv_plan_params params = {.devices = &dev, .n_devices = 1};
     return clv_plan_create(f->t.ctx, f->graph, &params, &f->plan);
 }
 

@@ -412,7 +412,9 @@ static void test_plan_arguments(void **state)
     fixture f = begin("");
     clv_device *dev = clv_context_device(f.t.ctx, 1);
     clv_device *twice[] = {dev, dev};
-    clv_plan_params one = {&dev, 1}, two = {twice, 2}, none = {&dev, 0};
+    clv_plan_params one = {.devices = &dev, .n_devices = 1},
+                    two = {.devices = twice, .n_devices = 2},
+                    none = {.devices = &dev, .n_devices = 0};
     assert_int_equal(clv_plan_create(f.t.ctx, f.g, &two, &f.plan),
                      CLV_ERR_INVALID);
     assert_int_equal(clv_plan_create(f.t.ctx, f.g, &none, &f.plan),

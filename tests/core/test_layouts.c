@@ -135,7 +135,7 @@ static runner open_runner(cache *c, uint32_t first, uint32_t devices)
     runner r;
     clv_device *list[] = {clv_context_device(c->t.ctx, first),
                           clv_context_device(c->t.ctx, 1)};
-    const clv_plan_params params = {list, devices};
+    const clv_plan_params params = {.devices = list, .n_devices = devices};
     assert_ok(clv_plan_create(c->t.ctx, c->g, &params, &r.plan));
     assert_ok(clv_exec_create(r.plan, &r.exec));
     assert_ok(clv_exec_bind(r.exec, c->states[0], c->k));
@@ -322,7 +322,7 @@ static void test_cut(void **state)
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {0, 2}},
         {.node = 2, .ranges[CORE_AXIS_HEADS] = {2, 4}}};
     clv_device *dev = clv_context_device(c.t.ctx, 0);
-    const clv_plan_params params = {&dev, 1};
+    const clv_plan_params params = {.devices = &dev, .n_devices = 1};
     assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 4, &plan));
     for (int s = 0; s < 2; s++)
         assert_int_equal(plan->graph->tensors[c.states[s]].layout,
@@ -343,7 +343,7 @@ static void test_by_costs(void **state)
     clv_device *devices[] = {clv_context_device(c.t.ctx, 0),
                              clv_context_device(c.t.ctx, 1)};
     for (uint32_t n = 1; n <= 2; n++) {
-        const clv_plan_params params = {devices, 2};
+        const clv_plan_params params = {.devices = devices, .n_devices = 2};
         pieces[2].device = n - 1;
         assert_ok(planner_from_pieces(c.t.ctx, c.g, &params, pieces, 3, &plan));
         for (int s = 0; s < 2; s++)

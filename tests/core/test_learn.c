@@ -101,7 +101,7 @@ static clv_plan *plan_of(world *w, bool halved)
 {
     clv_device *devices[] = {clv_context_device(w->ctx, 0),
                              clv_context_device(w->ctx, 1)};
-    const clv_plan_params params = {devices, 2};
+    const clv_plan_params params = {.devices = devices, .n_devices = 2};
     const core_piece halves[] = {
         {.node = 0, .ranges[CORE_AXIS_ROWS] = {0, WIDTH / 2}},
         {.node = 0, .device = 1, .ranges[CORE_AXIS_ROWS] = {WIDTH / 2, WIDTH}},

@@ -3,7 +3,7 @@
 #include "../plugins/ref/context.h"
 #include "../../core/device/loss.h"
 
-#include "../../core/exec/exec.h"
+#include "../../core/exec/workspace.h"
 
 #include <math.h>
 #include <time.h>
@@ -197,8 +197,8 @@ static void test_wakes_up(void **state)
         fixture f = begin("core.wait_timeout=0.05 ref.delay_us0=300000", 2);
         assert_int_equal(run(&f), CLV_ERR_TIMEOUT);
         clv_device *dev = device(&f, 0);
-        core_exec_step *step = &f.exec->steps[0];
-        const clv_tensor *arena = f.exec->arena;
+        const core_exec_step *step = &f.exec->steps[0];
+        const clv_tensor *arena = f.exec->workspace->shared[0].tensor;
         assert_true(clv_tensor_contested(arena));
         assert_ptr_equal(step->program->dev, dev);
         finish(&f);
@@ -255,7 +255,7 @@ static void test_failure(void **state)
     check_goes_on(&f, device(&f, 1));
     drop_exec(&f);
     build(&f);
-    clv_plan_params named = {&lost, 1};
+    clv_plan_params named = {.devices = &lost, .n_devices = 1};
     assert_int_equal(clv_plan_create(f.t.ctx, f.g, &named, &f.plan),
                      CLV_ERR_DEVICE_LOST);
     assert_error_says("device 'ref:0' is lost");

@@ -273,7 +273,7 @@ static clv_status attend(cached *c)
     const clv_dim row[] = {two, clv_dim_fixed(4)};
     const clv_dim q[] = {two, clv_dim_fixed(8)};
     clv_device *dev = clv_context_device(c->ctx, 1);
-    const clv_plan_params params = {&dev, 1};
+    const clv_plan_params params = {.devices = &dev, .n_devices = 1};
     const clv_attention_params heads = {.head_dim = 4};
     clv_value v[2];
     clv_status status = clv_graph_create(&c->g);

@@ -84,7 +84,7 @@ static void close_world(world *w)
 static clv_plan *plan_for(world *w, clv_device *const *devices, uint32_t n)
 {
     clv_plan *plan;
-    const clv_plan_params params = {devices, n};
+    const clv_plan_params params = {.devices = devices, .n_devices = n};
     assert_ok(clv_plan_create(w->ctx, w->l.graph, &params, &plan));
     return plan;
 }
@@ -260,7 +260,7 @@ static void test_max_share_alone(void **state)
                  "core.plan=%s npu_sim:adreno.max_share=0.5", strategies[i]);
         open_world(&w, "snapdragon-8gen3", setting, &shape);
         clv_device *dev = clv_context_device(w.ctx, 1);
-        const clv_plan_params params = {&dev, 1};
+        const clv_plan_params params = {.devices = &dev, .n_devices = 1};
         assert_string_equal(clv_device_id(dev), "npu_sim:adreno");
         assert_int_equal(clv_plan_create(w.ctx, w.l.graph, &params, &plan),
                          CLV_ERR_LIMIT);
@@ -391,7 +391,8 @@ static void test_never_slower(void **state)
             for (uint32_t d = 0; d < clv_context_device_count(w.ctx); d++) {
                 clv_device *dev = clv_context_device(w.ctx, d);
                 clv_plan *alone;
-                const clv_plan_params params = {&dev, 1};
+                const clv_plan_params params = {.devices = &dev,
+                                                .n_devices = 1};
                 if (clv_plan_create(w.ctx, w.l.graph, &params, &alone))
                     continue; /* it does not take all */
                 assert_true(predicted(plan) <= predicted(alone) * 1.001);

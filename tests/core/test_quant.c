@@ -205,7 +205,7 @@ static void run_on_first(const test_context *t, const weight *w)
     const int64_t *dims = clv_tensor_dims(w->q);
     const int64_t out = dims[0], in = dims[1];
     clv_device *device = clv_context_device(t->ctx, 0);
-    const clv_plan_params params = {&device, 1};
+    const clv_plan_params params = {.devices = &device, .n_devices = 1};
     const clv_dim n = clv_dim_fixed(N), shape[] = {n, clv_dim_fixed(in)};
     clv_graph *g;
     clv_plan *plan;

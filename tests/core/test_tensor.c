@@ -211,7 +211,7 @@ static void test_device_without_import(void **state)
     assert_error_says("device 'ref:0' imports no host memory");
     assert_error_says("leave it out");
     clv_device *other = clv_context_device(f->t.ctx, 1);
-    clv_plan_params params = {&other, 1};
+    clv_plan_params params = {.devices = &other, .n_devices = 1};
     assert_ok(clv_plan_create(f->t.ctx, f->g, &params, &f->plan));
     check_product(f);
     finish(f);

@@ -132,7 +132,7 @@ static fixture begin(const char *settings)
 static clv_status plan_alone(fixture *f)
 {
     clv_device *dev = clv_context_device(f->t.ctx, 0);
-    const clv_plan_params params = {&dev, 1};
+    const clv_plan_params params = {.devices = &dev, .n_devices = 1};
     return clv_plan_create(f->t.ctx, f->g, &params, &f->plan);
 }
 
@@ -251,7 +251,7 @@ static void open_store(store *s, const char *settings)
         }
         for (uint32_t d = 0; d < 2; d++) {
             clv_device *dev = clv_context_device(s->t.ctx, d);
-            const clv_plan_params params = {&dev, 1};
+            const clv_plan_params params = {.devices = &dev, .n_devices = 1};
             assert_ok(clv_plan_create(s->t.ctx, g, &params, &s->plans[i][d]));
             assert_ok(clv_exec_create(s->plans[i][d], &s->execs[i][d]));
             assert_ok(clv_exec_bind(s->execs[i][d], s->kv_value[i], s->kv));

@@ -66,6 +66,9 @@ static void close_world(world *w)
     clv_config_destroy(w->config);
 }
 
+/* Of sessions: batches of the prompt in flight. */
+static uint32_t n_flight = 1;
+
 /* A text, and the failures during it. */
 typedef struct story {
     world *w;
@@ -100,7 +103,10 @@ static int on_token(void *arg, int32_t id, const char *text, uint32_t length)
 static clv_status tell(story *s)
 {
     clv_device *list[N_DEVICES];
-    clv_session_params params = {.n_ctx = 64, .n_batch = 4, .devices = list};
+    clv_session_params params = {.n_ctx = 64,
+                                 .n_batch = n_flight > 1 ? 2 : 4,
+                                 .n_flight = n_flight,
+                                 .devices = list};
     clv_sampler_params greedy = clv_sampler_defaults();
     clv_sampler *sampler;
     int32_t prompt[N_PROMPT];
@@ -167,6 +173,42 @@ static void test_in_the_prompt(void **state)
     (void)state;
     check("", CLV_FAULT_LOST, -1, NEVER, NEVER);
     check("", CLV_FAULT_LOST, NEVER, -1, NEVER);
+}
+
+/* The device's n-th submit fails, in whichever run of the prompt it is. */
+static void check_submit(int n)
+{
+    world quiet, w;
+    char settings[64];
+    story wanted = {.w = &quiet, .devices = 5, .at = {NEVER, NEVER, NEVER}};
+    story s = {.w = &w, .devices = 7, .at = {NEVER, NEVER, NEVER}};
+    open_world(&quiet, "");
+    assert_ok(tell(&wanted));
+    clv_session_destroy(wanted.session);
+    close_world(&quiet);
+    snprintf(settings, sizeof settings, "ref.fail_after1=%d", n);
+    open_world(&w, settings);
+    assert_ok(tell(&s));
+    assert_memory_equal(s.ids, wanted.ids, sizeof s.ids);
+    assert_int_equal(w.n_warnings, 1);
+    assert_true(clv_device_lost(clv_context_device(w.ctx, 1)));
+    clv_session_destroy(s.session);
+    close_world(&w);
+}
+
+/* Five batches of the prompt, three of them in flight. */
+static void test_in_flight(void **state)
+{
+    (void)state;
+    n_flight = 3;
+    check("ref.delay_us0=1000", CLV_FAULT_LOST, -1, NEVER, NEVER);
+    check("ref.delay_us0=1000", CLV_FAULT_LOST, NEVER, -1, NEVER);
+    check("core.wait_timeout=0.2", CLV_FAULT_HANG, NEVER, -1, NEVER);
+    check("ref.memory1=local,shadow ref.ops1=attention,set_rows,rope",
+          CLV_FAULT_LOST, NEVER, -1, NEVER);
+    for (int i = 0; i < 6; i++)
+        check_submit(10 + 9 * i);
+    n_flight = 1;
 }
 
 static void test_in_the_text(void **state)
@@ -309,6 +351,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_in_the_prompt),
+        cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_in_the_text),
         cmocka_unit_test(test_own_memory),
         cmocka_unit_test(test_laid_out),

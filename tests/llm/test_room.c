@@ -22,6 +22,7 @@ typedef struct session {
     clv_model *model;
     clv_device *dev; /* the one that is limited */
     llm_kv_cache cache;
+    clv_workspace *workspace;
     llm_runner *runners[MAX_RUNNERS];
     uint64_t counted, reserve;
     uint32_t n, n_working; /* runners, those that use the device */
@@ -61,12 +62,14 @@ static void open_session(session *s, uint32_t mib)
                              &s->model));
     assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 512,
                                 CLV_DTYPE_F16));
+    assert_ok(clv_workspace_create(s->world.ctx, &s->workspace));
 }
 
 static void close_session(session *s)
 {
     for (uint32_t i = 0; i < s->n; i++)
         llm_runner_destroy(s->runners[i]);
+    clv_workspace_destroy(s->workspace);
     llm_kv_cache_finish(&s->cache);
     clv_model_destroy(s->model);
     rig_close(&s->world);
@@ -88,7 +91,7 @@ static void plan_front(session *s, llm_runner *r)
     const uint32_t n = r->graph->n_nodes;
     core_piece *pieces = calloc(n, sizeof *pieces);
     clv_device *devices[] = {s->dev, clv_context_device(s->world.ctx, 1)};
-    const clv_plan_params params = {devices, 2};
+    const clv_plan_params params = {devices, 2, s->workspace};
     assert_non_null(pieces);
     assert_true(devices[1] != s->dev);
     for (uint32_t part = PARTS; !r->plan; part--) {
@@ -112,7 +115,8 @@ static void assert_told(const session *s, uint64_t all)
     const clv_plan *plans[MAX_RUNNERS];
     for (uint32_t i = 0; i < s->n; i++)
         plans[i] = s->runners[i]->plan;
-    const clv_memory_use use = clv_plans_memory(plans, s->n, s->dev);
+    const clv_memory_use use =
+        clv_plans_memory(plans, s->n, s->workspace, s->dev);
     const uint64_t taken = all - clv_device_room(s->dev);
     const uint64_t told = use.weights + use.states + use.values;
     print_message("  told: %.2f MiB of %.2f, taken: %.2f\n",
@@ -136,11 +140,13 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     if (driver)
         plan_front(s, r);
     else
-        assert_ok(llm_runner_plan(r, &(llm_runner_params){0}));
+        assert_ok(llm_runner_plan(
+            r, &(llm_runner_params){.workspace = s->workspace}));
     const uint32_t d = index_of(r->plan, s->dev);
     const uint64_t counted = planner_limits_bytes(r->plan, d);
     assert_true(counted <= r->plan->devices[d].room);
-    assert_ok(llm_runner_compile(r, &s->cache));
+    assert_ok(llm_runner_compile(
+        r, &(llm_runner_params){.workspace = s->workspace}, &s->cache));
     assert_ok(llm_runner_run(r, &id, 1, 0, false));
     const uint64_t taken = before - clv_device_room(s->dev);
     s->counted += counted;

@@ -1,0 +1,38 @@
+/*
+ * What order runs have to keep that are in flight together. It follows from
+ * the regions of states that their steps read and write, which the graph tells:
+ *
+ *   SET_ROWS    writes the rows of its indices. Where these are an input of the
+ *               graph, they are known once the run is submitted; else it may
+ *               write all rows.
+ *   ATTENTION   reads the rows before the symbol that bounds them
+ *   copies      read and write the boxes that they copy
+ *   others      read the part of the state that they are given
+ *
+ * A step waits for the latest step on each queue of an older run that touches
+ * the same elements of the same tensor, if one of the two writes them. Behind a
+ * step of the same queue it only has to be submitted: queues work in order.
+ */
+#pragma once
+
+#include "run.h"
+
+typedef struct core_access {
+    uint32_t step;
+    clv_value state;
+    core_bounds box;
+    bool write;
+    clv_value ids; /* an input: rows of the box; CLV_NO_TENSOR: all of them */
+    int64_t first_id, end_id; /* which of its elements */
+    uint32_t rows_symbol;     /* 1 + the symbol that bounds rows; 0: none */
+} core_access;
+
+/* Finds the accesses of the exec's steps. */
+clv_status core_order_begin(clv_exec *exec);
+/* Whether runs of both use a state together. */
+bool core_order_related(const clv_exec *a, const clv_exec *b);
+/* Adds to the run's needs what it needs of an older one; both have their
+ * symbols and inputs. */
+clv_status core_order_after(clv_run *run, clv_run *older);
+/* Once they are all there. */
+void core_order_finish(clv_run *run);

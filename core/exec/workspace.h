@@ -1,0 +1,42 @@
+/*
+ * What plans work on while they run, in the host's memory and in that of
+ * devices: intermediate values, rings of streamed weights, staging buffers. It
+ * is as large as the largest of the plans whose runs use it. When it grows,
+ * its contents are lost and its serial changes; runs then bind its new memory
+ * before they begin.
+ */
+#pragma once
+
+#include "exec.h"
+
+typedef struct core_part_memory {
+    core_buffer *arena;   /* in the device's own memory, or NULL */
+    core_buffer *staging; /* NULL: nothing passes through it */
+    char *staged;         /* its bytes for the host */
+} core_part_memory;
+
+/* Of the host's, for all devices. */
+typedef struct core_shared_memory {
+    clv_tensor *tensor;  /* NULL: nothing needs it */
+    core_buffer *buffer; /* that it lies in, from here on; NULL: the host's own
+                          */
+    uint64_t at;
+} core_shared_memory;
+
+struct clv_workspace {
+    clv_context *ctx;
+    core_shared_memory *shared; /* [1 + ctx->n_devices]: the host's own, and of
+                                   the kind that each device sees too */
+    core_part_memory *parts;    /* [ctx->n_devices] */
+    uint64_t serial;
+    uint32_t n_runs; /* that were made for it */
+};
+
+/* Makes room for the plan. Where there is not so much, no part of it is smaller
+ * afterwards. No run in it may be in flight. */
+clv_status core_workspace_fit(clv_workspace *workspace, const clv_plan *plan);
+/* As plan->arena_device says. */
+core_shared_memory *core_workspace_shared(clv_workspace *workspace,
+                                          const clv_plan *plan);
+core_part_memory *core_workspace_part(clv_workspace *workspace,
+                                      const clv_device *dev);

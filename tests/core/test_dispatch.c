@@ -1,0 +1,274 @@
+/*
+ * Runs in flight on simulated devices: the same times each time, fewer gaps,
+ * sessions that get equal parts, and how long a decision takes.
+ */
+#include "test.h"
+#include "tmpdir.h"
+
+#include "../../core/exec/choose.h"
+#include "../../core/exec/flight.h"
+#include "../../planner/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_DEVICES 8
+#define MAX_RUNS 64
+#define C 64
+
+typedef struct rig {
+    clv_config *config;
+    clv_context *ctx;
+    clv_device *devices[MAX_DEVICES];
+    uint32_t n_devices;
+    clv_tensor *weight;
+    clv_graph *g;
+    clv_value x, y;
+    clv_plan *plan;
+    clv_exec *execs[2]; /* of two sessions */
+    clv_workspace *workspaces[MAX_RUNS];
+    clv_run *runs[MAX_RUNS];
+    uint32_t n_runs;
+} rig;
+
+static tmpdir dir;
+
+/* Device i is (i + 1) times as fast as the first. */
+static void open_devices(rig *r, uint32_t n, const char *dispatch)
+{
+    char path[512], text[512];
+    snprintf(path, sizeof path, "%s/chip.ini", dir.path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "[npu_sim]\nmemory_bandwidth = 1000\nmemory_size = 1024\n");
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(f,
+                "[npu_sim:d%u]\ntitle = d\nkind = gpu\nmodel = roofline\n"
+                "f16_tflops = %g\nf32_tflops = %g\nprecision = f32\n"
+                "bandwidth = 50\nflag_wait = off\nsubmit_us = 1\n"
+                "submit_empty_us = 1\nlaunch_us = 1\ncopy_us = 1\n"
+                "wait_poll_us = 1\nwait_block_us = 5\n",
+                i, 0.01 * (i + 1), 0.01 * (i + 1));
+    fclose(f);
+    assert_ok(clv_config_create(&r->config));
+    assert_ok(clv_config_load_file(r->config, path));
+    snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins",
+             getenv("CLEAVE_TEST_BUILD"));
+    assert_ok(clv_config_set(r->config, text, "test"));
+    snprintf(text, sizeof text, "core.cache_dir=%s", dir.path);
+    assert_ok(clv_config_set(r->config, text, "test"));
+    snprintf(text, sizeof text, "core.dispatch=%s", dispatch);
+    assert_ok(clv_config_set(r->config, text, "test"));
+    assert_ok(clv_config_set(r->config, "core.plugins=npu_sim", "test"));
+    assert_ok(clv_config_set(r->config, "core.plan=auto", "test"));
+    assert_ok(clv_context_create(&(clv_context_params){.config = r->config},
+                                 &r->ctx));
+    r->n_devices = clv_context_device_count(r->ctx);
+    assert_int_equal(r->n_devices, n);
+    for (uint32_t i = 0; i < n; i++)
+        r->devices[i] = clv_context_device(r->ctx, i);
+}
+
+/* Products one after another, each on the next device. */
+static void build(rig *r, uint32_t n_nodes)
+{
+    const clv_plan_params params = {.devices = r->devices,
+                                    .n_devices = r->n_devices};
+    const clv_dim dims[] = {clv_dim_fixed(64), clv_dim_fixed(C)};
+    core_piece *pieces = calloc(n_nodes, sizeof *pieces);
+    clv_plan *measured;
+    assert_non_null(pieces);
+    assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F32, 2,
+                                (const int64_t[]){C, C}, &r->weight));
+    for (int i = 0; i < C * C; i++)
+        ((float *)clv_tensor_data(r->weight))[i] = (i % C == i / C) * 0.5f;
+    assert_ok(clv_graph_create(&r->g));
+    r->y = r->x = clv_graph_input(r->g, "x", CLV_DTYPE_F32, 2, dims);
+    const clv_value w = clv_graph_weight(r->g, "w", r->weight);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        r->y = clv_graph_matmul(r->g, r->y, w, CLV_NO_TENSOR);
+        pieces[i] = (core_piece){.node = i, .device = i % r->n_devices};
+    }
+    clv_graph_output(r->g, r->y, "y");
+    /* The first plan has the devices measured. */
+    assert_ok(clv_plan_create(r->ctx, r->g, &params, &measured));
+    clv_plan_destroy(measured);
+    assert_ok(
+        planner_from_pieces(r->ctx, r->g, &params, pieces, n_nodes, &r->plan));
+    assert_non_null(r->plan->forecast);
+    free(pieces);
+}
+
+static rig open_rig(uint32_t n_devices, uint32_t n_nodes, uint32_t n_runs,
+                    const char *dispatch)
+{
+    rig r = {.n_runs = n_runs};
+    open_devices(&r, n_devices, dispatch);
+    build(&r, n_nodes);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(clv_exec_create(r.plan, &r.execs[i]));
+        assert_ok(clv_exec_run(r.execs[i], NULL, 0)); /* the first is alone */
+    }
+    for (uint32_t i = 0; i < n_runs; i++) {
+        assert_ok(clv_workspace_create(r.ctx, &r.workspaces[i]));
+        assert_ok(clv_run_create(r.execs[0], r.workspaces[i], &r.runs[i]));
+    }
+    return r;
+}
+
+static void close_rig(rig *r)
+{
+    for (uint32_t i = 0; i < r->n_runs; i++)
+        clv_run_destroy(r->runs[i]);
+    clv_exec_destroy(r->execs[0]);
+    clv_exec_destroy(r->execs[1]);
+    for (uint32_t i = 0; i < r->n_runs; i++)
+        clv_workspace_destroy(r->workspaces[i]);
+    clv_plan_destroy(r->plan);
+    clv_graph_destroy(r->g);
+    clv_tensor_destroy(r->weight);
+    clv_context_destroy(r->ctx);
+    clv_config_destroy(r->config);
+}
+
+static double now(const rig *r)
+{
+    clv_moment m;
+    assert_ok(clv_device_now(r->devices[0], &m));
+    return m.ns;
+}
+
+static void submit_all(rig *r)
+{
+    for (uint32_t i = 0; i < r->n_runs; i++) {
+        float *x = clv_tensor_data(clv_run_tensor(r->runs[i], r->x));
+        for (int k = 0; k < 64 * C; k++)
+            x[k] = (float)(i + 1);
+        assert_ok(clv_run_submit(r->runs[i], NULL, 0));
+    }
+}
+
+static void wait_all(rig *r, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < r->n_runs; i++) {
+        assert_ok(clv_run_wait(r->runs[i]));
+        const float *y = clv_tensor_data(clv_run_tensor(r->runs[i], r->y));
+        const double want = (i + 1.0) / (double)(1u << n_nodes);
+        assert_true((double)y[0] == want && (double)y[64 * C - 1] == want);
+    }
+}
+
+static double timed(rig *r, uint32_t n_nodes, bool together)
+{
+    const double begin = now(r);
+    if (together) {
+        submit_all(r);
+        wait_all(r, n_nodes);
+        return now(r) - begin;
+    }
+    for (uint32_t i = 0; i < r->n_runs; i++)
+        assert_ok(clv_exec_run(r->execs[0], NULL, 0));
+    return now(r) - begin;
+}
+
+/* A chain keeps one of two devices at work; four chains both of them. */
+static void test_times(void **state)
+{
+    (void)state;
+    double together[2];
+    for (int i = 0; i < 2; i++) {
+        rig r = open_rig(2, 12, 4, "unlock");
+        const double alone = timed(&r, 12, false);
+        together[i] = timed(&r, 12, true);
+        print_message("  one by one %.0f ns, together %.0f ns\n", alone,
+                      together[i]);
+        assert_true(together[i] < 0.8 * alone);
+        close_rig(&r);
+    }
+    assert_true(together[0] == together[1]);
+}
+
+/* A run of another session does not queue behind all of this one's; neither
+ * does one of a higher priority. */
+static void finish_order(int32_t priority, bool other_session)
+{
+    rig r = open_rig(2, 12, 8, "unlock");
+    clv_workspace *workspace;
+    clv_run *late;
+    assert_ok(clv_workspace_create(r.ctx, &workspace));
+    assert_ok(clv_run_create(r.execs[other_session], workspace, &late));
+    clv_run_set_priority(late, priority);
+    submit_all(&r);
+    assert_ok(clv_run_submit(late, NULL, 0));
+    assert_ok(clv_run_wait(late));
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < r.n_runs; i++)
+        before += !clv_run_in_flight(r.runs[i]);
+    print_message("  %u of %u older runs ended before\n", before, r.n_runs);
+    if (priority > 0 || other_session)
+        assert_true(before <= r.n_runs / 4);
+    else
+        assert_true(before >= r.n_runs / 2);
+    wait_all(&r, 12);
+    clv_run_destroy(late);
+    clv_workspace_destroy(workspace);
+    close_rig(&r);
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    finish_order(0, false);
+    finish_order(1, false);
+    finish_order(0, true);
+}
+
+/* With 64 runs in flight on 8 devices. */
+static void test_decisions(void **state)
+{
+    (void)state;
+    const uint32_t n = 2000;
+    rig r = open_rig(8, 16, MAX_RUNS, "unlock");
+    core_flight *flight = core_flight_of(r.ctx);
+    submit_all(&r);
+    uint32_t going = 0;
+    pthread_mutex_lock(&flight->mutex);
+    for (clv_run *run = flight->first; run; run = run->next)
+        going += run->state == CORE_RUN_GOING;
+    assert_int_equal(going, MAX_RUNS);
+    core_flight_choose(flight);
+    const uint64_t begin = clv_now_ns();
+    for (uint32_t i = 0; i < n; i++)
+        core_flight_choose(flight);
+    const double ns = (double)(clv_now_ns() - begin) / n;
+    pthread_mutex_unlock(&flight->mutex);
+    print_message("  a decision takes %.0f ns\n", ns);
+    /* A few microseconds, or what sanitizers and other work make of them. */
+    assert_true(ns < 100000);
+    wait_all(&r, 16);
+    close_rig(&r);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    tmpdir_make(&dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    tmpdir_remove(&dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_decisions),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
