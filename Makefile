@@ -7,7 +7,7 @@ BUILD ?= build
 CLEAVE = $(BUILD)/tools/cleave
 
 .PHONY: all help setup build run test quality check-format check-sanitizers check-gpu fuzz bench \
-	docs install clean
+	record compare-record docs install clean
 
 all: build
 
@@ -46,6 +46,16 @@ fuzz: setup
 # make bench              the kernel benchmarks
 bench: build
 	@meson test -C $(BUILD) --benchmark --verbose
+
+# make record             add this commit's figures to bench/record.csv, draw them
+record: build
+	@SETUP_EXTRA=valgrind scripts/setup.sh
+	@scripts/record.py $(BUILD)
+
+# make compare-record     name what is more than 3% slower than at the last record
+compare-record: build
+	@SETUP_EXTRA=valgrind scripts/setup.sh
+	@scripts/record.py $(BUILD) --compare
 
 # make quality            docs/quality.md: perplexity in every type (some 30 minutes)
 quality: build

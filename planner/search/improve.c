@@ -270,10 +270,13 @@ static bool improve_node(improver *m, uint32_t node, bool take,
     for (uint32_t o = 0; o < n_options(t, node); o++) {
         if (o == m->options[node])
             continue;
+        const bool any = alternative->option != UINT32_MAX;
+        planner_value value = value_with(m, node, o, m->value.ns);
+        if (any && value.memory > best.memory)
+            continue;
         double ns = try_option(m, node, o);
-        planner_value value = value_with(m, node, o, ns);
-        if (alternative->option != UINT32_MAX &&
-            !planner_value_better(value, best))
+        value = value_with(m, node, o, ns);
+        if (any && !planner_value_better(value, best))
             continue;
         best = value;
         *alternative = (planner_alternative){o, ns};
