@@ -7,6 +7,7 @@
 
 #include "../../core/exec/choose.h"
 #include "../../core/exec/flight.h"
+#include "../../core/plan/choice.h"
 #include "../../planner/planner.h"
 
 #include <stdio.h>
@@ -285,11 +286,59 @@ static int remove_dir(void **state)
     return 0;
 }
 
+/* Each criterion decides only where those before it do not. */
+static void test_order(void **state)
+{
+    static const core_candidate ordered[] = {
+        {.priority = 1, .served_ns = 9, .gain_ns = -5, .age = 9},
+        {.served_ns = 1, .gain_ns = -5, .age = 8},
+        {.served_ns = 2, .gain_ns = 7, .age = 7},
+        {.served_ns = 2, .gain_ns = 3, .age = 5},
+        {.served_ns = 2, .gain_ns = 3, .age = 6},
+        {.served_ns = 2, .gain_ns = -3, .age = 1},
+        {.waits = true, .priority = 2, .gain_ns = 9, .age = 0},
+    };
+    const int n = sizeof ordered / sizeof *ordered;
+    (void)state;
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++)
+            assert_int_equal(core_candidate_before(&ordered[a], &ordered[b]),
+                             a < b);
+    assert_true(core_candidate_gain(false, 4, 3) == 4);
+    assert_true(core_candidate_gain(true, 4, 3) == -3);
+}
+
+/* The work that a step lets begin is seen across runs and devices: the next
+ * step of a run is the critical device's, which is the first one. */
+static void test_gains(void **state)
+{
+    (void)state;
+    rig r = open_rig(2, 12, 4, "unlock");
+    core_flight *flight = core_flight_of(r.ctx);
+    submit_all(&r);
+    pthread_mutex_lock(&flight->mutex);
+    core_flight_choose(flight);
+    uint32_t critical = 0, others = 0;
+    for (clv_run *run = flight->first; run; run = run->next) {
+        const bool second =
+            run->exec->plan->steps[run->n_submitted].device == 1;
+        critical += second && run->unlocked_critical_ns > 0 &&
+                    run->unlocked_other_ns == 0;
+        others += !second && run->unlocked_other_ns > 0 &&
+                  run->unlocked_critical_ns == 0;
+    }
+    assert_int_equal(critical + others, r.n_runs);
+    assert_true(critical && others);
+    pthread_mutex_unlock(&flight->mutex);
+    wait_all(&r, 12);
+    close_rig(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_gains),
+        cmocka_unit_test(test_times),     cmocka_unit_test(test_shares),
         cmocka_unit_test(test_decisions),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
