@@ -329,6 +329,25 @@ static void test_gains(void **state)
     }
     assert_int_equal(critical + others, r.n_runs);
     assert_true(critical && others);
+    /* A run that has all of its own waits for another one's next step. */
+    clv_run *a = flight->first, *b = a->next;
+    while (b && b->block.run == b)
+        b = b->next;
+    assert_non_null(b);
+    const core_step *step = &r.plan->steps[a->n_submitted];
+    const double before = a->unlocked_critical_ns + a->unlocked_other_ns;
+    core_need need = {.step = b->n_submitted,
+                      .on = a,
+                      .device = step->device,
+                      .value = a->queues[step->device].base + step->signal};
+    b->needs = &need;
+    b->n_needs = 1;
+    b->need = 0;
+    core_flight_choose(flight);
+    assert_ptr_equal(b->block.run, a);
+    assert_true(a->unlocked_critical_ns + a->unlocked_other_ns > before);
+    b->needs = NULL;
+    b->n_needs = 0;
     pthread_mutex_unlock(&flight->mutex);
     wait_all(&r, 12);
     close_rig(&r);
