@@ -75,6 +75,9 @@ typedef struct gpu_target {
     bool nvidia_ptx;                 /* inline PTX for sm_80 and later */
     bool plain_matrix;    /* instead, matrix instructions by plain code, slow:
                              for tests of the kernels around them */
+    uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
+                             for sm_90a (ptx.h), by plain code with
+                             plain_matrix; 0: there are none */
     bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
     bool unified;         /* memory is the host's */

@@ -1,18 +1,26 @@
 /* What the device is to the kernels, and what they do on it. */
 #include "image.h"
 #include "program.h"
+#include "source.h"
 
 #include <string.h>
 
 #define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
+#define NV_COMPUTE_CAPABILITY_MINOR 0x4001
+#define HOPPER 90
+#define HOPPER_LOCAL_BYTES 0x38c00 /* of a group; OpenCL says 48 KiB */
 
-static bool has_ptx(const clv_plugin_device *dev)
+/* Of an NVIDIA device, as 10 times the major and the minor; 0: it is none. */
+static cl_uint compute_capability(const clv_plugin_device *dev)
 {
-    cl_uint major = 0;
-    return strstr(dev->props->platform_name, "NVIDIA") &&
-           !dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MAJOR,
-                                   sizeof major, &major, NULL) &&
-           major >= 8;
+    cl_uint major = 0, minor = 0;
+    if (!strstr(dev->props->platform_name, "NVIDIA") ||
+        dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MAJOR,
+                               sizeof major, &major, NULL) ||
+        dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MINOR,
+                               sizeof minor, &minor, NULL))
+        return 0;
+    return major * 10 + minor;
 }
 
 static bool option_is(const clv_plugin_device *dev, const char *key,
@@ -21,6 +29,19 @@ static bool option_is(const clv_plugin_device *dev, const char *key,
     const clv_host_api *host = dev->base.host;
     const char *is = host->option(host->host, key);
     return is && !strcmp(is, value);
+}
+
+/* Local memory of kernels by warp groups; plain code for them has what all
+ * have. */
+static uint32_t wgmma_bytes(clv_plugin_device *dev)
+{
+    if (option_is(dev, "wgmma", "plain"))
+        return option_is(dev, "matrix", "plain") ? dev->props->local_bytes : 0;
+    return option_is(dev, "wgmma", "auto") &&
+                   option_is(dev, "matrix", "auto") &&
+                   compute_capability(dev) == HOPPER && ocl_source_opens(dev)
+               ? HOPPER_LOCAL_BYTES
+               : 0;
 }
 
 clv_status ocl_target(clv_plugin_device *dev)
@@ -38,8 +59,10 @@ clv_status ocl_target(clv_plugin_device *dev)
         .fp16_storage = true,
         .int8_storage = true,
         .int_dot = ocl_has_extension(p, "cl_khr_integer_dot_product"),
-        .nvidia_ptx = option_is(dev, "matrix", "auto") && has_ptx(dev),
+        .nvidia_ptx =
+            option_is(dev, "matrix", "auto") && compute_capability(dev) >= 80,
         .plain_matrix = option_is(dev, "matrix", "plain"),
+        .wgmma_bytes = wgmma_bytes(dev),
         .unified = dev->zero_copy,
         .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
                   : option_is(dev, "kv", "auto") && !p->is_cpu

@@ -2,6 +2,7 @@
 #include "opencl_build_id.h"
 
 #include <entry.h>
+#include <ptx.h>
 
 #include <string.h>
 
@@ -29,52 +30,6 @@ static gpu_entry entry_of(const clv_plugin_device *dev, const char *text)
 {
     return (gpu_entry){dev->base.host, "kernel", dev->identity, text};
 }
-
-/* NULL: build it. */
-static cl_program load(clv_plugin_device *dev, const char *name,
-                       const char *text)
-{
-    const gpu_entry entry = entry_of(dev, text);
-    const ocl_api *cl = dev->cl;
-    char options[MAX_OPTIONS];
-    uint64_t size = 0;
-    cl_int error, status = CL_SUCCESS;
-    unsigned char *code = gpu_entry_get(&entry, &size);
-    if (!code)
-        return NULL;
-    build_options(dev, options);
-    cl_program program = cl->CreateProgramWithBinary(
-        dev->context, 1, &dev->props->id, (size_t[]){(size_t)size},
-        (const unsigned char *[]){code}, &status, &error);
-    if (program && (status || cl->BuildProgram(program, 1, &dev->props->id,
-                                               options, NULL, NULL))) {
-        cl->ReleaseProgram(program);
-        program = NULL;
-    }
-    clv_free(dev->base.host, code);
-    clv_log(dev->base.host, CLV_LOG_DEBUG, "%s: %.80s %s", dev->label, name,
-            program ? "comes from the cache" : "in the cache is refused");
-    return program;
-}
-
-static void store(clv_plugin_device *dev, cl_program program, const char *text)
-{
-    const gpu_entry entry = entry_of(dev, text);
-    const clv_host_api *host = dev->base.host;
-    size_t size = 0;
-    if (dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size,
-                                &size, NULL) ||
-        !size)
-        return;
-    unsigned char *code = host->alloc(host->host, size, 64);
-    if (code && !dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES,
-                                         sizeof code, &code, NULL))
-        gpu_entry_put(&entry, code, size);
-    clv_free(host, code);
-}
-
-/* ------------------------------------------------------------------------ */
-/* Building                                                                 */
 
 /* The compiler's words, line by line to the log; the first that names an error,
  * or the first, to `first`. */
@@ -107,6 +62,73 @@ static void log_words(clv_plugin_device *dev, cl_program program, char *first,
     clv_free(host, log);
 }
 
+/* A program of the driver's code; NULL: it is refused. */
+static cl_program load_code(clv_plugin_device *dev, const void *code,
+                            size_t size)
+{
+    const ocl_api *cl = dev->cl;
+    char options[MAX_OPTIONS];
+    cl_int error, status = CL_SUCCESS;
+    build_options(dev, options);
+    cl_program program = cl->CreateProgramWithBinary(
+        dev->context, 1, &dev->props->id, &size,
+        (const unsigned char *[]){code}, &status, &error);
+    if (program && (status || cl->BuildProgram(program, 1, &dev->props->id,
+                                               options, NULL, NULL))) {
+        log_words(dev, program, (char[2]){0}, 2);
+        cl->ReleaseProgram(program);
+        program = NULL;
+    }
+    return program;
+}
+
+/* NULL: build it. */
+static cl_program load(clv_plugin_device *dev, const char *name,
+                       const char *text)
+{
+    const gpu_entry entry = entry_of(dev, text);
+    uint64_t size = 0;
+    unsigned char *code = gpu_entry_get(&entry, &size);
+    if (!code)
+        return NULL;
+    cl_program program = load_code(dev, code, (size_t)size);
+    clv_free(dev->base.host, code);
+    clv_log(dev->base.host, CLV_LOG_DEBUG, "%s: %.80s %s", dev->label, name,
+            program ? "comes from the cache" : "in the cache is refused");
+    return program;
+}
+
+/* The driver's code of a program; NULL: it gives none. */
+static unsigned char *code_of(clv_plugin_device *dev, cl_program program,
+                              size_t *size)
+{
+    const clv_host_api *host = dev->base.host;
+    *size = 0;
+    if (dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size,
+                                size, NULL) ||
+        !*size)
+        return NULL;
+    unsigned char *code = host->alloc(host->host, *size, 64);
+    if (code && !dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES,
+                                         sizeof code, &code, NULL))
+        return code;
+    clv_free(host, code);
+    return NULL;
+}
+
+static void store(clv_plugin_device *dev, cl_program program, const char *text)
+{
+    const gpu_entry entry = entry_of(dev, text);
+    size_t size;
+    unsigned char *code = code_of(dev, program, &size);
+    if (code)
+        gpu_entry_put(&entry, code, size);
+    clv_free(dev->base.host, code);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Building                                                                 */
+
 static clv_status build_failed(clv_plugin_device *dev, cl_program program,
                                const char *name, cl_int error)
 {
@@ -121,6 +143,30 @@ static clv_status build_failed(clv_plugin_device *dev, cl_program program,
              "device out",
              dev->label, name, ocl_error_name(error), first);
     return host->set_error(host->host, status, error, text);
+}
+
+/* The program with its marked instructions, in place of the one that was built
+ * without them. */
+static clv_status open_program(clv_plugin_device *dev, const char *name,
+                               cl_program *program)
+{
+    const clv_host_api *host = dev->base.host;
+    const char *why = "its binary cannot be read";
+    size_t size;
+    unsigned char *code = code_of(dev, *program, &size);
+    char *ptx = code ? gpu_ptx_open(host, (char *)code, size, &why) : NULL;
+    cl_program opened = ptx ? load_code(dev, ptx, strlen(ptx) + 1) : NULL;
+    clv_free(host, code);
+    clv_free(host, ptx);
+    if (!opened)
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "%s: kernel %.60s with instructions of sm_90a: %s; "
+                        "%s.wgmma=off does without",
+                        dev->label, name, ptx ? "the driver refuses it" : why,
+                        "opencl");
+    dev->cl->ReleaseProgram(*program);
+    *program = opened;
+    return CLV_OK;
 }
 
 static clv_status build(clv_plugin_device *dev, const char *name,
@@ -143,6 +189,13 @@ static clv_status build(clv_plugin_device *dev, const char *name,
     clv_log(dev->base.host, CLV_LOG_DEBUG, "%s: %.80s is built", dev->label,
             name);
     log_words(dev, program, (char[2]){0}, 2);
+    if (gpu_ptx_is_closed(text)) {
+        clv_status status = open_program(dev, name, &program);
+        if (status) {
+            cl->ReleaseProgram(program);
+            return status;
+        }
+    }
     store(dev, program, text);
     *out = program;
     return CLV_OK;
@@ -199,6 +252,24 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
     else
         *out = add(dev, own);
     return status;
+}
+
+bool ocl_source_opens(clv_plugin_device *dev)
+{
+    static const char text[] =
+        "__kernel void opens(__global uint *p)\n"
+        "{\n"
+        "    asm volatile(\"//@wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
+        "    p[get_global_id(0)] = 1u;\n"
+        "}\n";
+    cl_program program;
+    if (!ocl_source_build(dev, "opens", text, &program))
+        return true;
+    clv_log(dev->base.host, CLV_LOG_WARN,
+            "%s: products by warp groups cannot be had of this driver, those "
+            "by warps are used (opencl.wgmma)",
+            dev->label);
+    return false;
 }
 
 void ocl_sources_free(clv_plugin_device *dev)

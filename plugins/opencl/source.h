@@ -17,6 +17,10 @@ struct ocl_source {
 clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
                             const char *text, cl_program *out);
 
+/* Whether the device takes programs that are opened for sm_90a; a warning says
+ * that it does not. */
+bool ocl_source_opens(clv_plugin_device *dev);
+
 /* Fills dev->identity. */
 void ocl_identify(clv_plugin_device *dev);
 

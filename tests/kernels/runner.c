@@ -1,4 +1,5 @@
 #include "runner.h"
+#include "ptx.h"
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -73,6 +74,36 @@ void runner_close(runner *r)
     free(r);
 }
 
+/* With its marked instructions, in place of what was built without them. */
+static void open_program(runner *r, built *out)
+{
+    size_t size = 0;
+    cl_int status, refused;
+    const char *why = "";
+    assert_int_equal(clGetProgramInfo(out->program, CL_PROGRAM_BINARY_SIZES,
+                                      sizeof size, &size, NULL),
+                     CL_SUCCESS);
+    unsigned char *code = malloc(size + 1);
+    assert_non_null(code);
+    assert_int_equal(clGetProgramInfo(out->program, CL_PROGRAM_BINARIES,
+                                      sizeof code, &code, NULL),
+                     CL_SUCCESS);
+    char *ptx = gpu_ptx_open(&test_host, (char *)code, size, &why);
+    if (!ptx)
+        fail_msg("%s", why);
+    size = strlen(ptx) + 1;
+    clReleaseProgram(out->program);
+    out->program = clCreateProgramWithBinary(
+        r->context, 1, &r->device, &size,
+        (const unsigned char *[]){(unsigned char *)ptx}, &refused, &status);
+    assert_int_equal(status | refused, CL_SUCCESS);
+    assert_int_equal(
+        clBuildProgram(out->program, 1, &r->device, "", NULL, NULL),
+        CL_SUCCESS);
+    clv_free(&test_host, ptx);
+    free(code);
+}
+
 static void build(runner *r, const gpu_kernel *kernel, built *out)
 {
     char log[8192] = "";
@@ -82,12 +113,15 @@ static void build(runner *r, const gpu_kernel *kernel, built *out)
     out->program =
         clCreateProgramWithSource(r->context, 1, &source, NULL, &status);
     assert_int_equal(status, CL_SUCCESS);
-    if (clBuildProgram(out->program, 1, &r->device, "-cl-opt-disable", NULL,
-                       NULL)) {
+    /* Marked instructions need their operands in registers. */
+    const char *options = gpu_ptx_is_closed(source) ? "" : "-cl-opt-disable";
+    if (clBuildProgram(out->program, 1, &r->device, options, NULL, NULL)) {
         clGetProgramBuildInfo(out->program, r->device, CL_PROGRAM_BUILD_LOG,
                               sizeof log, log, NULL);
         fail_msg("%s: %s\n%s", kernel->name, log, kernel->source);
     }
+    if (gpu_ptx_is_closed(source))
+        open_program(r, out);
     out->kernel = clCreateKernel(out->program, kernel->name, &status);
     assert_int_equal(status, CL_SUCCESS);
 }

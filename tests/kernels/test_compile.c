@@ -1,6 +1,8 @@
 /* Every kernel of the ops, in every dtype, compiles in both languages. */
 #include "graph.h"
 #include "kernels.h"
+#include "ptx.h"
+#include "tune/tune.h"
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,6 +27,7 @@ typedef struct compiler {
     cl_context context;
     cl_device_id device;
     uint32_t kernels;
+    const char *only; /* the kernel's name; NULL: all */
     bool failed;
 } compiler;
 
@@ -63,22 +67,91 @@ static void compile_opencl(compiler *c, const gpu_kernel *kernel)
     clReleaseProgram(program);
 }
 
-/* With instructions of sm_80, for a machine that has no such device. */
+/* What ptxas says of the text for the architecture: as it is to run, nothing of
+ * a stack, of registers in memory, and of matrix instructions that wait for
+ * each other. */
+static void assemble(compiler *c, const gpu_kernel *kernel, const char *path,
+                     const char *arch)
+{
+    char command[512], line[512], said[4096] = "";
+    bool good = true;
+    snprintf(command, sizeof command, PTXAS " -v -arch=%s -o /dev/null %s 2>&1",
+             arch, path);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    while (fgets(line, sizeof line, pipe)) {
+        int stack, stores, loads;
+        if (sscanf(line, " %d bytes stack frame, %d bytes spill stores, %d",
+                   &stack, &stores, &loads) == 3)
+            good = good && !stack && !stores && !loads;
+        good = good && !strstr(line, "C75");
+        strncat(said, line, sizeof said - strlen(said) - 1);
+    }
+    if (!pclose(pipe) && good)
+        return;
+    show(kernel, arch);
+    fprintf(stderr, "%s", said);
+    c->failed = true;
+}
+
+/* The compiler's text, opened if it is to be, over what the file holds. */
+static void open_ptx(compiler *c, const gpu_kernel *kernel, const char *path)
+{
+    static char text[1 << 22];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    const char *why = NULL;
+    const size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    char *opened = gpu_ptx_open(&test_host, text, n, &why);
+    if (!opened) {
+        show(kernel, why);
+        c->failed = true;
+        return;
+    }
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(opened, file);
+    fclose(file);
+    clv_free(&test_host, opened);
+}
+
+/* With instructions of sm_80, for a machine that has no such device; and those
+ * assembled, where there is an assembler, as PTX of a version that has them
+ * all. */
 static void compile_ptx(compiler *c, const gpu_kernel *kernel)
 {
-    FILE *pipe =
-        popen(CLANG " -x cl -cl-std=CL1.2 -Dasm=__asm__ -Wno-everything"
-                    " --target=nvptx64-nvidia-nvcl -Xclang"
-                    " -finclude-default-header -Xclang -target-cpu"
-                    " -Xclang sm_80 -Xclang -target-feature -Xclang"
-                    " +ptx75 -S -o /dev/null - >&2",
-              "w");
+    static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
+    const bool closed = gpu_ptx_is_closed(kernel->source);
+    const uint32_t n_archs = !PTXAS[0] || !strstr(kernel->source, "asm") ? 0
+                             : closed                                    ? 1
+                                                                         : 3;
+    char path[] = "/tmp/cleave-ptx-XXXXXX", command[512];
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    snprintf(command, sizeof command,
+             CLANG " -x cl -cl-std=CL1.2 -Dasm=__asm__ -Wno-everything"
+                   " --target=nvptx64-nvidia-nvcl -Xclang"
+                   " -finclude-default-header -include " NVPTX_H
+                   " -Xclang -target-cpu"
+                   " -Xclang sm_80 -Xclang -target-feature -Xclang"
+                   " +ptx75 -S -o %s - >&2 &&"
+                   " sed -i 's/^.version 7.5/.version 7.8/' %s",
+             path, path);
+    FILE *pipe = popen(command, "w");
     assert_non_null(pipe);
     fputs(kernel->source, pipe);
     if (pclose(pipe)) {
         show(kernel, "clang refuses it");
         c->failed = true;
+    } else {
+        if (closed)
+            open_ptx(c, kernel, path);
+        for (uint32_t i = 0; i < n_archs; i++)
+            assemble(c, kernel, path, archs[i]);
     }
+    unlink(path);
 }
 
 /* By the compiler's program: Debian's libshaderc.so lacks what it is made of.
@@ -112,6 +185,8 @@ static void compile(compiler *c, const graph *g)
     assert_true(code->n_dispatches > 0);
     for (uint32_t i = 0; i < code->n_kernels; i++) {
         const gpu_kernel *k = &code->kernels[i];
+        if (c->only && strcmp(c->only, k->name) != 0)
+            continue;
         assert_true(k->n_args + k->n_params <= GPU_MAX_INTS);
         if (c->target.nvidia_ptx)
             compile_ptx(c, k);
@@ -340,6 +415,89 @@ static void test_glsl_matrices(void **state)
     compile_products(&c);
 }
 
+/* Warp groups for every number of rows. */
+static void compile_shapes(compiler *c, uint32_t dtype)
+{
+    gpu_variants variants;
+    uint32_t seen = 0;
+    graph g;
+    graph_init(&g);
+    uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 200, 1024);
+    uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 256, 1024);
+    uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 200, 256);
+    graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+    gpu_list_variants(&c->target, &g.sub, 0, &variants);
+    assert_true(variants.n >= 3);
+    c->only = "gemm_wgmma";
+    for (uint32_t i = 0; i < variants.n; i++) {
+        char choice[GPU_KEY_SIZE + 16];
+        const uint32_t rows = variants.id[i] >> 16 & 15;
+        if (seen >> rows & 1)
+            continue;
+        seen |= 1u << rows;
+        snprintf(choice, sizeof choice, "%s=%u", variants.key,
+                 (unsigned)variants.id[i]);
+        c->target.choices = choice;
+        compile(c, &g);
+    }
+    c->target.choices = NULL;
+    assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8);
+}
+
+static void open_text(const char *text, const char *want, const char *reason)
+{
+    const char *why = NULL;
+    char *opened = gpu_ptx_open(&test_host, text, strlen(text) + 1, &why);
+    if (want)
+        assert_string_equal(opened, want);
+    else
+        assert_null(opened);
+    if (reason)
+        assert_string_equal(why, reason);
+    clv_free(&test_host, opened);
+}
+
+/* What a driver gives as a program's binary, opened. */
+static void test_ptx_opened(void **state)
+{
+    (void)state;
+    open_text("// by a compiler\n.version 7.5\n.target sm_90, texmode\n"
+              "//@a;\n\t//@{ b; }\n// c\n",
+              "// by a compiler\n.version 8.0\n.target sm_90a, texmode\n"
+              "a;\n\t{ b; }\n// c\n",
+              NULL);
+    open_text(".version 9.0\n.target sm_90\n//@a;//@b;",
+              ".version 9.0\n.target sm_90a\na;b;", NULL);
+    open_text("\177ELF //@", NULL, "its binary is no PTX");
+    open_text(".target sm_90\n//@", NULL, "its binary is no PTX");
+    open_text(".version 9.0\n.target sm_90\na;", NULL,
+              "its PTX lost what is to be opened");
+    assert_true(gpu_ptx_is_closed("asm(\"//@a;\")"));
+    assert_false(gpu_ptx_is_closed("// a"));
+}
+
+/* By warp groups of sm_90a. */
+static void test_ptx_warp_groups(void **state)
+{
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_F16,  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+    compiler c = {.target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    c.target.nvidia_ptx = true;
+    c.target.subgroup = 32;
+    c.target.local_bytes = 49152;
+    c.target.wgmma_bytes = 232448;
+    c.target.units = 132;
+    for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+        compile_shapes(&c, dtypes[i]);
+    assert_false(c.failed);
+    if (!PTXAS[0])
+        print_message("no ptxas: not assembled\n");
+}
+
 /* By NVIDIA's tensor cores. */
 static void test_ptx(void **state)
 {
@@ -351,7 +509,26 @@ static void test_ptx(void **state)
     c.target.subgroup = 32;
     c.target.local_bytes = 49152;
     c.target.units = 132;
+    if (!PTXAS[0])
+        print_message("no ptxas: not assembled\n");
     compile_products(&c);
+}
+
+/* A few queries, or many, of heads of so many channels. */
+static void compile_attention(compiler *c, int64_t n, int64_t dim,
+                              uint32_t cache)
+{
+    graph g;
+    graph_init(&g);
+    uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
+    uint32_t k = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
+    uint32_t v = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
+    uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
+    uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
+    clv_node *node = graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
+    node->attr.attention.head_dim = (uint32_t)dim;
+    node->attr.attention.scale = 0.1f;
+    compile(c, &g);
 }
 
 /* Attention by them, by its own words and in plain ones; with parts, too. */
@@ -364,25 +541,30 @@ static void test_glsl_attention(void **state)
     c.target.subgroup = 32;
     c.target.units = 100;
     for (uint32_t i = 0; i < 6; i++) {
-        const int64_t n = i < 2 ? 2 : 300, dim = i == 1 || i == 3 ? 40 : 128;
-        const uint32_t cache = i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0;
-        graph g;
-        graph_init(&g);
         c.target.plain_matrix = i == 3 || i == 5;
         c.target.coop_matrix = !c.target.plain_matrix;
-        uint32_t q = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, n, 12 * dim);
-        uint32_t k = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
-        uint32_t v = T(cache, CLV_USAGE_STATE, 400, 4 * dim);
-        uint32_t at = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, n);
-        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 12 * dim);
-        clv_node *node =
-            graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
-        node->attr.attention.head_dim = (uint32_t)dim;
-        node->attr.attention.scale = 0.1f;
-        compile(&c, &g);
+        compile_attention(&c, i < 2 ? 2 : 300, i == 1 || i == 3 ? 40 : 128,
+                          i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
     }
     assert_false(c.failed);
     assert_true(c.kernels >= 6 + 3);
+}
+
+static void test_ptx_attention(void **state)
+{
+    compiler c = {.target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    c.target.nvidia_ptx = true;
+    c.target.subgroup = 32;
+    c.target.local_bytes = 49152;
+    c.target.units = 132;
+    for (uint32_t i = 0; i < 4; i++)
+        compile_attention(&c, i % 2 ? 300 : 2, 128,
+                          i < 2 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
+    assert_false(c.failed);
+    assert_true(c.kernels >= 4);
 }
 
 int main(void)
@@ -391,8 +573,11 @@ int main(void)
         cmocka_unit_test(test_glsl),
         cmocka_unit_test(test_glsl_halves),
         cmocka_unit_test(test_glsl_matrices),
+        cmocka_unit_test(test_ptx_opened),
         cmocka_unit_test(test_ptx),
+        cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_glsl_attention),
+        cmocka_unit_test(test_ptx_attention),
         cmocka_unit_test(test_opencl),
     };
     return cmocka_run_group_tests_name("kernels compile", tests, NULL, NULL);

@@ -202,6 +202,8 @@ static void test_matrix_products(void **state)
 static void test_matrix_formats(void **state)
 {
     static const product cases[] = {
+        {CLV_DTYPE_BF16, 0, 0, 3, 768, 33, 2, true, true, 0},
+        {CLV_DTYPE_BF16, 0, 0, 20, 96, 33, 2, true, false, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
         {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
@@ -218,6 +220,36 @@ static void test_matrix_formats(void **state)
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tolerance = cases[i].n <= 8 ? 1e-10 : 1e-6;
         run_product(r, &cases[i]);
+    }
+    tolerance = 1e-10;
+    runner_close(r);
+}
+
+/* By warp groups, in plain code: stages that come round, sums in parts, rows
+ * and channels past whole tiles. */
+static void test_warp_groups(void **state)
+{
+    static const product cases[] = {
+        {CLV_DTYPE_F16, 0, 0, 37, 256, 70, 3, true, true, 0},
+        {CLV_DTYPE_BF16, 0, 0, 37, 256, 150, 0, true, false, 0},
+        {CLV_DTYPE_Q8_0, 0, 0, 9, 1152, 150, 3, true, true, 0},
+        {CLV_DTYPE_Q4_0, 0, 0, 70, 384, 130, 0, false, false, 1e6f},
+        {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0}};
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    target.wgmma_bytes = 96 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    tolerance = 1e-6;
+    for (uint32_t units = 1; units <= 16; units += 15) {
+        target.units = units;
+        runner_set(r, &target);
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            run_product(r, &cases[i]);
     }
     tolerance = 1e-10;
     runner_close(r);
@@ -313,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_matrix_products),
         cmocka_unit_test(test_matrix_formats),
+        cmocka_unit_test(test_warp_groups),
         cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
         cmocka_unit_test(test_bytes),

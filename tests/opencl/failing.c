@@ -6,7 +6,8 @@
  * function in the process, and all later ones, answer -5; those that wait do so
  * first, as a lost device does nothing any more. CLEAVE_TEST_WRONG=gemv:
  * kernels of that name do nothing. CLEAVE_TEST_SLOW=gemv: kernels of that name
- * take 20 times as long, as their events say.
+ * take 20 times as long, as their events say. CLEAVE_TEST_CAPABILITY=9:
+ * platforms are NVIDIA's, and devices of that major compute capability.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -57,6 +58,10 @@ static bool is_named(cl_kernel kernel, const char *variable)
            !strcmp(name, wanted);
 }
 
+/* Of cl_nv_device_attribute_query. */
+#define NV_MAJOR 0x4000
+#define NV_MINOR 0x4001
+
 #define MAX_SLOW 4096
 static _Atomic(cl_event) slow[MAX_SLOW]; /* the latest */
 static atomic_uint n_slow;
@@ -101,6 +106,40 @@ clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t size,
             memcpy(value, &begin, sizeof begin);
             break;
         }
+    return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL
+clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size,
+                  void *value, size_t *size_out)
+{
+    static const char name[] = "NVIDIA, portable";
+    cl_int(CL_API_CALL * real)(cl_platform_id, cl_platform_info, size_t, void *,
+                               size_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clGetPlatformInfo");
+    if (what != CL_PLATFORM_NAME || !getenv("CLEAVE_TEST_CAPABILITY"))
+        return real(platform, what, size, value, size_out);
+    if (size_out)
+        *size_out = sizeof name;
+    if (value && size >= sizeof name)
+        memcpy(value, name, sizeof name);
+    return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device,
+                                                       cl_device_info what,
+                                                       size_t size, void *value,
+                                                       size_t *size_out)
+{
+    const char *capability = getenv("CLEAVE_TEST_CAPABILITY");
+    cl_int(CL_API_CALL * real)(cl_device_id, cl_device_info, size_t, void *,
+                               size_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clGetDeviceInfo");
+    if (!capability || (what != NV_MAJOR && what != NV_MINOR))
+        return real(device, what, size, value, size_out);
+    const cl_uint answer =
+        what == NV_MAJOR ? (cl_uint)strtoul(capability, NULL, 10) : 0;
+    memcpy(value, &answer, sizeof answer);
     return CL_SUCCESS;
 }
 

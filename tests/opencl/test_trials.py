@@ -33,6 +33,33 @@ class Trials(OwnCache):
         self.assertIn("kernels not used: gemv;", again)
         self.assertNotIn("compute wrongly", again)
 
+    def test_products_of_warp_groups_are_tried(self):
+        """In plain code. Without them there are the portable ones."""
+        said = self.opened("--set", "core.probe=off", "--set",
+                           "opencl.matrix=plain", "--set", "opencl.wgmma=plain",
+                           "--set", "opencl.disabled=gemv_tensor,gemm_tensor,"
+                           "gemm_tensor_int8,attention_prefill_tensor,"
+                           "attention_decode_tensor,experts_sort",
+                           wrong="gemm_wgmma")
+        self.assertIn("'gemm_wgmma' compute wrongly in matmul f16", said)
+        self.assertEqual(said.count("'gemm_wgmma'"), 1)
+        self.assertNotIn("'gemm'", said)
+
+    def test_a_driver_that_takes_no_opened_programs(self):
+        """Whose binaries are no PTX. One line, and the device is there."""
+        args = ("devices", *POCL, *LOADER, "--devices", "opencl", "--set",
+                "core.probe=off", "--set", "opencl.trial=off", "--set",
+                "opencl.wgmma=auto")
+        self.pocl()
+        for capability, lines in (("9", 1), ("8", 0)):
+            found = self.good(*args,
+                              env={"CLEAVE_TEST_CAPABILITY": capability})
+            # PoCL counts errors there.
+            said = [x for x in found.err.splitlines() if "cleave" in x]
+            self.assertEqual(len(said), lines, found.err)
+            if lines:
+                self.assertIn("products by warp groups cannot be had", said[0])
+
     def test_what_a_process_before_found_is_said(self):
         """That in which plugins are tried says nothing itself. Kernels that
         the user does not want are not missed."""

@@ -112,6 +112,9 @@ typedef struct gpu_call {
         int64_t value;
     } defines[GPU_MAX_DEFINES];
     bool subgroups; /* SUBGROUPS is defined, and its words are known */
+    bool apart;     /* an element that is written is read by the item that
+                       writes it alone, before that: reads of others need not
+                       wait. OpenCL C only */
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];

@@ -58,7 +58,7 @@ static void put_opencl_entry(gpu_maker *m, gpu_text *out)
                call->local[0], call->local[1], call->local[2], call->name);
     for (uint32_t i = 0; i < call->n_operands; i++) {
         gpu_puts(out, i ? ", " : "");
-        gpu_language_argument(out, &call->operands[i]);
+        gpu_language_argument(out, &call->operands[i], call->apart);
     }
     put_offsets(call, out, ", int ", "");
     for (uint32_t i = 0; i < m->n_ints; i++)

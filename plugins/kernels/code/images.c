@@ -35,11 +35,11 @@ void gpu_language_object(gpu_text *out, const gpu_operand *t, uint32_t k)
         gpu_puts(out, t->name);
 }
 
-void gpu_language_argument(gpu_text *out, const gpu_operand *t)
+void gpu_language_argument(gpu_text *out, const gpu_operand *t, bool apart)
 {
     if (!gpu_language_is_image(t)) {
-        gpu_printf(out, "__global %suchar *%s", t->written ? "" : "const ",
-                   t->name);
+        gpu_printf(out, "__global %suchar *%s%s", t->written ? "" : "const ",
+                   apart ? "restrict " : "", t->name);
         return;
     }
     for (uint32_t k = 0; k < gpu_objects(t); k++) {
@@ -102,7 +102,7 @@ static void put_image_words(gpu_text *out, const gpu_operand *t)
                       "enable\n"
                       "#endif\n");
     gpu_printf(out, "#define %s_ARG ", t->name);
-    gpu_language_argument(out, t);
+    gpu_language_argument(out, t, false);
     gpu_printf(out, ",\n#define %s_MEM ", t->name);
     for (uint32_t k = 0; k < gpu_objects(t); k++) {
         gpu_language_object(out, t, k);

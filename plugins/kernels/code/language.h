@@ -34,9 +34,10 @@ void gpu_language_slices(gpu_text *out, const gpu_target *target,
 bool gpu_language_is_image(const gpu_operand *operand);
 /* The name of an operand's object k. */
 void gpu_language_object(gpu_text *out, const gpu_operand *operand, uint32_t k);
-/* An operand as arguments of an OpenCL kernel; as bindings from i on in GLSL.
- */
-void gpu_language_argument(gpu_text *out, const gpu_operand *operand);
+/* An operand as arguments of an OpenCL kernel, apart: as gpu_call has it; as
+ * bindings from i on in GLSL. */
+void gpu_language_argument(gpu_text *out, const gpu_operand *operand,
+                           bool apart);
 void gpu_language_binding(gpu_text *out, const gpu_target *target,
                           const gpu_operand *operand, uint32_t i);
 

@@ -38,8 +38,7 @@ struct gpu_lowering {
     bool chained;                  /* it was */
     const gpu_target *target;
     uint32_t scratch[GPU_SCRATCH_COUNT]; /* 1 + private buffer; 0: none yet */
-    uint32_t halves_of; /* 2 * (1 + tensor that the halves are of), + 1 if they
-                           are permuted; 0: none */
+    uint32_t halves_of; /* gpu_halves_form() of what they are; 0: none */
     gpu_bytes bytes;
     gpu_order order;
     uint32_t counters;  /* private buffer of so many words that are 0 between */

@@ -230,7 +230,8 @@ bool gpu_experts_are_tensor(const gpu_node *node)
         return false;
     const gpu_node flat = flat_of(node);
     const gpu_tensor_shape s = shape_of(node, &flat);
-    return gpu_has_tiles(&flat.in[1].d) && gpu_tensor_fits(&flat, &s) &&
+    return gpu_has_tiles(node->target, &flat.in[1].d) &&
+           gpu_tensor_fits(&flat, &s) &&
            tile_bytes(&flat, outputs) <= gpu_reach(node->target) &&
            flat.in[1].d.dims[0] / 16 <= GPU_MAX_GROUPS &&
            max_places(node) <= GPU_MAX_GROUPS &&

@@ -3,6 +3,7 @@
  * GEMM, whose x another dispatch has converted to halves or bytes, and GEMV.
  */
 #include "ops/gemm_tensor.h"
+#include "ops/gemm_wgmma.h"
 #include "ops/gemv_tensor_glsl.h"
 #include "ops/activations.h"
 #include "ops/gemv_tensor.h"
@@ -14,9 +15,10 @@
 
 static const char *variant_name(const gpu_node *node)
 {
-    return gpu_is_gemv(node)   ? "gemv_tensor"
-           : gpu_is_int8(node) ? "gemm_tensor_int8"
-                               : "gemm_tensor";
+    return gpu_is_gemv(node)       ? "gemv_tensor"
+           : gpu_is_int8(node)     ? "gemm_tensor_int8"
+           : gpu_wgmma_suits(node) ? "gemm_wgmma"
+                                   : "gemm_tensor";
 }
 
 /* Whether there can be tiles of the weights. Where runs make them, they have to
@@ -25,7 +27,8 @@ static bool can_tile(const gpu_node *node)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *w = &node->in[1].d;
-    if (!gpu_has_tiles(w) || (gpu_is_gemv(node) && !gpu_keeps_tiles(node)))
+    if (!gpu_has_tiles(target, w) ||
+        (gpu_is_gemv(node) && !gpu_keeps_tiles(node)))
         return false;
     const uint64_t reach = (uint64_t)gpu_reach(target);
     const uint64_t size =
@@ -129,8 +132,7 @@ gpu_tensor_shape gpu_tensor_shape_for(const gpu_node *node, int64_t rows)
     return s;
 }
 
-/* A variant's id has four bits for each number. */
-static uint32_t id_of(const gpu_tensor_shape *s)
+uint32_t gpu_tensor_id(const gpu_tensor_shape *s)
 {
     return (uint32_t)(s->bm / 64 << 20 | s->bn / 32 << 16 | s->wm << 12 |
                       s->wn << 8 | s->stages << 4 | s->split);
@@ -153,27 +155,27 @@ static void list_shapes(const gpu_node *node, gpu_variants *out)
     const gpu_tensor_shape best =
         preferred_shape(node, gpu_max_rows(&node->in[0]));
     const int64_t rows = gpu_max_rows(&node->in[0]);
-    out->preferred = id_of(&best);
+    out->preferred = gpu_tensor_id(&best);
     gpu_variant_add(out, out->preferred);
     for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         gpu_tensor_shape s = tiles[i];
         s.stages = best.stages;
         s.split = best.split;
-        if (id_of(&s) != out->preferred && s.bn < 2 * rows &&
+        if (gpu_tensor_id(&s) != out->preferred && s.bn < 2 * rows &&
             gpu_tensor_fits(node, &s))
-            gpu_variant_add(out, id_of(&s));
+            gpu_variant_add(out, gpu_tensor_id(&s));
     }
     for (int64_t stages = 2; stages <= 4; stages++) {
         gpu_tensor_shape s = best;
         s.stages = stages;
         if (stages != best.stages && gpu_tensor_fits(node, &s))
-            gpu_variant_add(out, id_of(&s));
+            gpu_variant_add(out, gpu_tensor_id(&s));
     }
     for (int64_t split = 1; split <= 8; split *= 2) {
         gpu_tensor_shape s = best;
         s.split = split;
         if (split != best.split && node->in[1].d.dims[1] / 32 >= 4 * split)
-            gpu_variant_add(out, id_of(&s));
+            gpu_variant_add(out, gpu_tensor_id(&s));
     }
 }
 
@@ -189,6 +191,8 @@ void gpu_tensor_variants(const gpu_node *node, gpu_variants *out)
         gpu_gemv_glsl_variants(node, out);
     else if (gpu_is_gemv(node))
         gpu_gemv_tensor_variants(node, out);
+    else if (gpu_wgmma_suits(node))
+        gpu_wgmma_shapes(node, out);
     else
         list_shapes(node, out);
 }
@@ -203,14 +207,19 @@ static uint32_t choose(const gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
+uint32_t gpu_halves_form(const gpu_node *node, int64_t bn)
+{
+    return (node->in[0].index + 1) << 10 | (uint32_t)bn << 1 |
+           (uint32_t)gpu_is_permuted(node);
+}
+
 clv_status gpu_tensor_halves(gpu_lowering *lowering, const gpu_node *node,
                              gpu_tensor_x *out)
 {
     const int64_t channels = node->in[1].d.dims[1];
     const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
     gpu_call call;
-    const uint32_t form =
-        2 * (node->in[0].index + 1) + (uint32_t)gpu_is_permuted(node);
+    const uint32_t form = gpu_halves_form(node, 0);
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
                               rows * (uint64_t)channels * 2, &out->q));
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
@@ -238,14 +247,8 @@ clv_status gpu_tensor_halves(gpu_lowering *lowering, const gpu_node *node,
     return CLV_OK;
 }
 
-/* Output channels, in private memory in tiles. */
-typedef struct part {
-    int64_t first, count;
-    uint32_t tiles;
-} part;
-
-/* The part's bias and result. */
-static void add_output(gpu_call *call, const gpu_node *node, const part *p)
+static void add_output(gpu_call *call, const gpu_node *node,
+                       const gpu_tensor_part *p)
 {
     if (gpu_has(&node->in[2])) {
         gpu_call_post(call, GPU_POST_ADD, &node->in[2]);
@@ -254,6 +257,18 @@ static void add_output(gpu_call *call, const gpu_node *node, const part *p)
     gpu_operand *dst = gpu_call_rows(call, "dst", &node->out, true);
     dst->offset = (uint64_t)p->first * 4;
     dst->channels = gpu_constant(p->count);
+}
+
+void gpu_tensor_output(gpu_call *call, const gpu_node *node,
+                       const gpu_tensor_shape *s, const gpu_tensor_part *p,
+                       uint32_t sums)
+{
+    if (s->split > 1)
+        gpu_add_private_rows(call, "dst", sums, CLV_DTYPE_F32,
+                             gpu_rows(&node->in[0]), p->count, 4 * p->count,
+                             true);
+    else
+        add_output(call, node, p);
 }
 
 static void add_shape(gpu_call *call, const gpu_node *node,
@@ -312,18 +327,15 @@ void gpu_tensor_call(gpu_call *call, const gpu_node *node,
 
 /* sums: where they go, if s->split > 1. */
 static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
-                             const gpu_tensor_shape *s, const part *p,
-                             const gpu_tensor_x *x, uint32_t sums)
+                             const gpu_tensor_shape *s,
+                             const gpu_tensor_part *p, const gpu_tensor_x *x,
+                             uint32_t sums)
 {
     const int64_t out = p->count;
     gpu_call call;
     gpu_tensor_call(&call, node, s, gpu_template_gemm_tensor_rows, x, p->tiles,
                     out);
-    if (s->split > 1)
-        gpu_add_private_rows(&call, "dst", sums, CLV_DTYPE_F32,
-                             gpu_rows(&node->in[0]), out, 4 * out, true);
-    else
-        add_output(&call, node, p);
+    gpu_tensor_output(&call, node, s, p, sums);
     call.groups[0] = gpu_constant((out + s->bm - 1) / s->bm);
     call.groups[1] = gpu_ceil(gpu_rows(&node->in[0]), s->bn);
     call.groups[2] = gpu_constant(s->split);
@@ -331,8 +343,8 @@ static clv_status lower_gemm(gpu_lowering *lowering, const gpu_node *node,
 }
 
 static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
-                               const gpu_tensor_shape *s, const part *p,
-                               uint32_t sums)
+                               const gpu_tensor_shape *s,
+                               const gpu_tensor_part *p, uint32_t sums)
 {
     const int64_t out = p->count;
     gpu_call call;
@@ -350,17 +362,18 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
 
 static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                              const gpu_tensor_shape *s, const gpu_tensor_x *x,
-                             part *p)
+                             gpu_tensor_part *p)
 {
     const uint64_t size = (uint64_t)(s->split * gpu_max_rows(&node->in[0])) *
                           (uint64_t)p->count * 4;
     uint32_t sums = 0;
     CLV_TRY(gpu_lower_tiles(lowering, node, p->first, p->count, &p->tiles));
-    if (s->split == 1)
-        return lower_gemm(lowering, node, s, p, x, sums);
-    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS, size, &sums));
-    CLV_TRY(lower_gemm(lowering, node, s, p, x, sums));
-    return lower_reduce(lowering, node, s, p, sums);
+    if (s->split > 1)
+        CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS, size, &sums));
+    CLV_TRY(gpu_wgmma_suits(node)
+                ? gpu_wgmma_lower(lowering, node, s, p, x, sums)
+                : lower_gemm(lowering, node, s, p, x, sums));
+    return s->split > 1 ? lower_reduce(lowering, node, s, p, sums) : CLV_OK;
 }
 
 clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
@@ -373,10 +386,12 @@ clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
         return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
     }
     const gpu_tensor_shape s = shape_of(choose(node));
-    CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
-                              : gpu_tensor_halves(lowering, node, &x));
+    CLV_TRY(gpu_is_int8(node)       ? gpu_int8_lower(lowering, node, &x.q)
+            : gpu_wgmma_suits(node) ? gpu_wgmma_halves(lowering, node, &s, &x)
+                                    : gpu_tensor_halves(lowering, node, &x));
     for (int64_t o = 0; o < out; o += step) {
-        part p = {.first = o, .count = out - o < step ? out - o : step};
+        gpu_tensor_part p = {.first = o,
+                             .count = out - o < step ? out - o : step};
         CLV_TRY(lower_part(lowering, node, &s, &x, &p));
     }
     return CLV_OK;

@@ -19,12 +19,27 @@ typedef struct gpu_tensor_shape {
     int64_t bm, bn, wm, wn, stages, split;
 } gpu_tensor_shape;
 
+/* Output channels, in private memory in tiles. */
+typedef struct gpu_tensor_part {
+    int64_t first, count;
+    uint32_t tiles;
+} gpu_tensor_part;
+
 /* x as halves with a scale a row, or as bytes; products of the same x share
  * them. */
 typedef struct gpu_tensor_x {
     uint32_t q, scale; /* private buffers; bytes have their scales in q */
 } gpu_tensor_x;
 
+/* What lowering->halves_of says of the node's x: in rows, bn 0, or in blocks of
+ * bn rows. */
+uint32_t gpu_halves_form(const gpu_node *node, int64_t bn);
+/* A variant's id: four bits for each number. */
+uint32_t gpu_tensor_id(const gpu_tensor_shape *s);
+/* The part's bias and result; with s->split > 1 its sums. */
+void gpu_tensor_output(gpu_call *call, const gpu_node *node,
+                       const gpu_tensor_shape *s, const gpu_tensor_part *p,
+                       uint32_t sums);
 /* For products of about so many rows. */
 gpu_tensor_shape gpu_tensor_shape_for(const gpu_node *node, int64_t rows);
 /* Whether a group has the local memory for it. */

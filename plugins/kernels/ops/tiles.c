@@ -8,15 +8,20 @@ static bool is_grouped(const clv_tensor_desc *w)
     return w->quant == CLV_QUANT_PER_GROUP;
 }
 
+static bool is_bf16(const clv_tensor_desc *w)
+{
+    return w->dtype == CLV_DTYPE_BF16;
+}
+
 /* A scale is for all of a row, and behind its tiles. */
 static bool has_row_scales(const clv_tensor_desc *w)
 {
-    return w->quant && !is_grouped(w);
+    return is_bf16(w) || (w->quant && !is_grouped(w));
 }
 
-bool gpu_has_tiles(const clv_tensor_desc *w)
+bool gpu_has_tiles(const gpu_target *target, const clv_tensor_desc *w)
 {
-    return (w->dtype == CLV_DTYPE_F16 ||
+    return (w->dtype == CLV_DTYPE_F16 || (is_bf16(w) && !gpu_is_glsl(target)) ||
             (gpu_is_integers(w->dtype) &&
              clv_format_of(w->dtype)->group % 16 == 0)) &&
            w->dims[1] % 32 == 0 && (!is_grouped(w) || w->quant_group % 32 == 0);
@@ -64,7 +69,8 @@ bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
 {
     return gpu_packed_bits(a->dtype) == gpu_packed_bits(b->dtype) &&
            scale_bytes(a) == scale_bytes(b) && subs_of(a) == subs_of(b) &&
-           has_minimum(a) == has_minimum(b) && !a->quant == !b->quant;
+           has_minimum(a) == has_minimum(b) && !a->quant == !b->quant &&
+           is_bf16(a) == is_bf16(b);
 }
 
 void gpu_tile_defines(gpu_call *call, const gpu_node *node)
@@ -165,6 +171,26 @@ void gpu_use_tiles(gpu_call *call, const gpu_target *target)
                                            : gpu_template_tiles_opencl);
 }
 
+/* The scales of rows of BF16, into the buffer of the tiles. */
+static clv_status lower_row_scales(gpu_lowering *lowering, const gpu_node *node,
+                                   int64_t first, int64_t count,
+                                   uint32_t buffer)
+{
+    const int64_t row = gpu_tiles_row(&node->in[1].d);
+    gpu_call call;
+    gpu_call_init(&call, "convert_row_scales", gpu_template_convert_row_scales,
+                  node->index, 64);
+    gpu_operand *from = gpu_call_rows(&call, "w", &node->in[1], false);
+    from->offset = (uint64_t)(first * from->strides[CLV_L_W].constant);
+    from->width = gpu_constant(count);
+    gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
+                         gpu_constant((count + 15) / 16), row, row, true);
+    gpu_call_define(&call, "GROUP", 64);
+    call.groups[0] = gpu_constant((count + 15) / 16 * 16);
+    return gpu_keeps_tiles(node) ? gpu_add_setup(lowering, &call)
+                                 : gpu_add_run(lowering, &call);
+}
+
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            int64_t first, int64_t count, uint32_t *buffer)
 {
@@ -176,6 +202,8 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     CLV_TRY(keep
                 ? gpu_build_private(&lowering->builder, size, true, buffer)
                 : gpu_share_scratch(lowering, GPU_SCRATCH_TILES, size, buffer));
+    if (is_bf16(w))
+        CLV_TRY(lower_row_scales(lowering, node, first, count, *buffer));
     gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
                   node->index, 64);
     if (w->quant)
@@ -188,6 +216,7 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     if (w->quant)
         gpu_add_scales(&call, node, first);
     gpu_tile_defines(&call, node);
+    gpu_call_define(&call, "BFLOATS", is_bf16(w));
     call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
     call.groups[1] = gpu_constant(rows);
     return keep ? gpu_add_setup(lowering, &call) : gpu_add_run(lowering, &call);

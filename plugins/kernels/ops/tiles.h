@@ -6,7 +6,7 @@
 
 /* Whether weights can lie in tiles: their dtype, and whole blocks of 32
  * channels with one scale, or two. */
-bool gpu_has_tiles(const clv_tensor_desc *w);
+bool gpu_has_tiles(const gpu_target *target, const clv_tensor_desc *w);
 /* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
 int64_t gpu_tile_bytes(const clv_tensor_desc *w);
 int64_t gpu_tiles_row(const clv_tensor_desc *w);

@@ -13,6 +13,7 @@ enum {
     DIM = 32,
     ROWS = 301
 };
+enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 }; /* tiles that come round */
 enum { EXPERTS = 4, USED = 2 };
 
 /* Weights are -7..7 times this, which every format holds exactly. */
@@ -42,7 +43,7 @@ enum {
 
 uint32_t gpu_n_cases(void)
 {
-    return (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS;
+    return (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS + 1;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -203,12 +204,12 @@ static void finish(gpu_case *c, uint32_t op)
 /* Cases                                                                    */
 
 static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
-                        gpu_case *c)
+                        uint32_t in, gpu_case *c)
 {
-    snprintf(c->name, sizeof c->name, "matmul %s %lldx%dx%d",
-             clv_dtype_label(dtype), (long long)n, INPUTS, OUTPUTS);
-    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, INPUTS, 2) ||
+    snprintf(c->name, sizeof c->name, "matmul %s %lldx%ux%d",
+             clv_dtype_label(dtype), (long long)n, (unsigned)in, OUTPUTS);
+    if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 2) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0) ||
         ((dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4) &&
          !add_scales(host, c, 1)))
@@ -216,9 +217,8 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t o = 0; o < OUTPUTS; o++) {
             double sum = 0;
-            for (uint32_t k = 0; k < INPUTS; k++)
-                sum += (double)element(i * INPUTS + k, 1) *
-                       element(o * INPUTS + k, 2);
+            for (uint32_t k = 0; k < in; k++)
+                sum += (double)element(i * in + k, 1) * element(o * in + k, 2);
             c->want[i * OUTPUTS + o] = (float)sum;
         }
     finish(c, CLV_OP_MATMUL);
@@ -373,8 +373,11 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
     int64_t n = rows_of_x[i % N_ROWS];
     uint32_t type = i / N_ROWS;
     bool made;
-    if (type < N_WEIGHTS)
-        made = make_matmul(host, weight_types[type], n, c);
+    c->wide = i + 1 == gpu_n_cases();
+    if (c->wide)
+        made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, c);
+    else if (type < N_WEIGHTS)
+        made = make_matmul(host, weight_types[type], n, INPUTS, c);
     else if (type < N_WEIGHTS + N_CACHES)
         made = make_attention(host, &caches[type - N_WEIGHTS], n, c);
     else

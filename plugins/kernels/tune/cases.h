@@ -17,6 +17,7 @@ typedef struct gpu_case {
     uint32_t out;
     float *want;
     uint64_t n_want;
+    bool wide; /* for the variant of the largest tiles */
 } gpu_case;
 
 uint32_t gpu_n_cases(void);

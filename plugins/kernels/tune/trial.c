@@ -18,6 +18,16 @@ typedef struct trial {
 /* ------------------------------------------------------------------------ */
 /* Running a case                                                           */
 
+/* The variant of the largest tiles: numbers of variants begin with those. */
+static uint32_t widest(const gpu_variants *variants)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < variants->n; i++)
+        if (variants->id[i] > most)
+            most = variants->id[i];
+    return most;
+}
+
 static clv_status compile(trial *t, const gpu_case *c,
                           const clv_binding *weights, uint32_t n,
                           clv_plugin_program **out)
@@ -26,7 +36,14 @@ static clv_status compile(trial *t, const gpu_case *c,
     compile.graph = &c->graph;
     compile.weights = weights;
     compile.n_weights = n;
-    compile.options = ""; /* no choices, and none to be made */
+    gpu_variants variants = {.n = 0};
+    char choice[GPU_KEY_SIZE + 16] = ""; /* none, and none to be made */
+    if (c->wide)
+        gpu_list_variants(t->target, &c->graph, 0, &variants);
+    if (variants.n)
+        snprintf(choice, sizeof choice, "%s=%u", variants.key,
+                 (unsigned)widest(&variants));
+    compile.options = choice;
     return t->ctx.api->program_compile(t->ctx.dev, &compile, out);
 }
 
@@ -192,9 +209,10 @@ clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
     if (!strcmp(wanted, "off") ||
         (tuner->software && strcmp(wanted, "on") != 0))
         return CLV_OK;
-    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u", unwanted,
+    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u %u", unwanted,
              option(tuner, "matrix"), option(tuner, "kv"),
-             (unsigned)tuner->target->slices, (unsigned)tuner->target->weights);
+             (unsigned)tuner->target->slices, (unsigned)tuner->target->weights,
+             (unsigned)tuner->target->wgmma_bytes);
     if (!load_result(&entry, disabled, size)) {
         CLV_TRY(try_all(tuner, disabled, size));
         gpu_entry_put(&entry, disabled, strlen(disabled));
