@@ -253,6 +253,58 @@ static void test_memories(void **state)
                  false, n);
 }
 
+typedef struct worker {
+    const fixture *f;
+    session s;
+    uint64_t seed;
+    pthread_t thread;
+} worker;
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    test_random r = {w->seed};
+    while (w->s.done < ROWS) {
+        const int slot = (int)test_below(&r, SLOTS);
+        const int64_t left = ROWS - w->s.done;
+        const int64_t n = 1 + test_below(&r, STEPS);
+        collect(w->f, &w->s, slot);
+        submit(w->f, &w->s, slot, n < left ? n : left);
+    }
+    for (int slot = 0; slot < SLOTS; slot++)
+        collect(w->f, &w->s, slot);
+    return NULL;
+}
+
+/* Sessions of several threads submit each other's steps. */
+static void test_threads(void **state)
+{
+    static const char *const settings[] = {
+        "ref.delay_us0=100", SPLIT, SPLIT FLAGS "ref.delay_us1=100",
+        SPLIT "ref.memory1=local,shadow ref.import1=off"};
+    (void)state;
+    float want[ROWS * C];
+    expect(want);
+    for (int k = 0; k < 4; k++) {
+        fixture f = open_fixture(settings[k], false);
+        worker workers[3];
+        for (int i = 0; i < 3; i++) {
+            workers[i] = (worker){.f = &f, .seed = (uint64_t)(7 * k + i)};
+            open_session(&f, &workers[i].s, 1 + (uint32_t)i);
+        }
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(
+                pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+            assert_memory_equal(workers[i].s.y, want, sizeof want);
+        }
+        for (int i = 0; i < 3; i++)
+            close_session(&workers[i].s);
+        close_fixture(&f);
+    }
+}
+
 /* ------------------------------------------------------------------------ */
 
 /* The second run's first steps go on while the first run is held up. */
@@ -418,9 +470,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interleavings), cmocka_unit_test(test_memories),
-        cmocka_unit_test(test_overlap),       cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_loss),          cmocka_unit_test(test_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,7 @@
 
 #define N_TOKENS CUTS_ROWS_OF_RUN
 #define N_TEXT 2
+#define N_CHUNKS 4 /* of N_TOKENS each */
 #define N_DEVICES 5
 #define N_LAYERS 8 /* at most */
 
@@ -58,7 +59,8 @@ typedef struct world {
     double errors[N_DEVICES]; /* stated for the graph's nodes, the largest */
     uint32_t n_vocab;
     int32_t ids[N_TOKENS + N_TEXT];
-    float *expected; /* [1 + N_TEXT, n_vocab] */
+    float *expected; /* [1 + N_TEXT + 1, n_vocab]; last: after N_CHUNKS */
+    int32_t chunks[N_CHUNKS * N_TOKENS];
 } world;
 
 /* ------------------------------------------------------------------------ */
@@ -94,7 +96,7 @@ static void find_expected(world *w)
                                        .n_devices = 1};
     clv_session *s;
     const float *logits;
-    w->expected = malloc(sizeof *w->expected * (1 + N_TEXT) * w->n_vocab);
+    w->expected = malloc(sizeof *w->expected * (2 + N_TEXT) * w->n_vocab);
     assert_non_null(w->expected);
     for (uint32_t i = 0; i < N_TOKENS; i++)
         w->ids[i] = (int32_t)((i * 7919 + 13) % w->n_vocab);
@@ -107,6 +109,13 @@ static void find_expected(world *w)
         if (i < N_TEXT)
             w->ids[N_TOKENS + i] = rig_best(row, w->n_vocab);
     }
+    for (uint32_t i = 0; i < N_CHUNKS * N_TOKENS; i++)
+        w->chunks[i] = (int32_t)((i * 104729 + 17) % w->n_vocab);
+    assert_ok(clv_session_truncate(s, 0));
+    assert_ok(clv_session_eval(s, w->chunks, N_CHUNKS * N_TOKENS,
+                               CLV_LOGITS_LAST, &logits));
+    memcpy(w->expected + (size_t)(1 + N_TEXT) * w->n_vocab, logits,
+           sizeof *logits * w->n_vocab);
     clv_session_destroy(s);
 }
 
@@ -215,6 +224,34 @@ static void compare(trial *t, uint32_t row, const float *logits)
     rig_assert_choice(logits, want, w->n_vocab, bound(t));
 }
 
+/* Chunks of a longer prompt by the same plan, some of them in flight. */
+static void run_chunks(trial *t, char *const plans[2])
+{
+    const world *w = t->w;
+    const clv_session_params params = {.n_ctx = 32,
+                                       .n_batch = N_TOKENS,
+                                       .n_flight = 2 + test_below(t->random, 3),
+                                       .kv_dtype = CLV_DTYPE_F32,
+                                       .devices = t->devices,
+                                       .n_devices = t->n,
+                                       .plans = (const char *const *)plans,
+                                       .n_plans = 1};
+    clv_session *s;
+    const float *logits;
+    assert_ok(clv_session_create(w->model, &params, &s));
+    for (int again = 0; again < 2; again++) { /* the first run is alone */
+        assert_ok(clv_session_truncate(s, 0));
+        assert_ok(clv_session_eval(s, w->chunks, N_CHUNKS * N_TOKENS,
+                                   CLV_LOGITS_LAST, &logits));
+        compare(t, 1 + N_TEXT, logits);
+    }
+    char *json;
+    assert_ok(clv_plan_json(clv_session_plan(s), &json));
+    assert_true(clv_plan_fits(w->prefill, json, strlen(json)));
+    clv_string_free(json);
+    clv_session_destroy(s);
+}
+
 /* Runs prompt and text; returns the status if a device does not take a node. */
 static clv_status run(trial *t, char *const plans[2])
 {
@@ -244,6 +281,8 @@ static clv_status run(trial *t, char *const plans[2])
             assert_true(plan->devices[d].n_steps > 0);
     }
     clv_session_destroy(s);
+    if (!status && t->kind == CUTS_RANDOM)
+        run_chunks(t, plans);
     return status;
 }
 

@@ -128,6 +128,19 @@ static void assert_told(const session *s, uint64_t all)
         assert_int_equal(told, taken);
 }
 
+/* Values take the place of those of the plans before. */
+static void assert_reused(clv_plan *plan, uint32_t d, uint64_t there,
+                          uint64_t counted)
+{
+    core_plan_device *device = &plan->devices[d];
+    const uint64_t size = device->n_steps ? device->memory.size : 0;
+    assert_int_equal(device->given, there);
+    device->given = 0;
+    assert_int_equal(planner_limits_bytes(plan, d) - counted,
+                     size < there ? size : there);
+    device->given = there;
+}
+
 /* A plan more, compiled and run. */
 static void add(session *s, uint32_t n_tokens, uint64_t all)
 {
@@ -135,6 +148,7 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     const int32_t id = 1;
     llm_runner *r;
     const uint64_t before = clv_device_room(s->dev);
+    const uint64_t there = clv_workspace_size(s->workspace, s->dev);
     assert_ok(llm_runner_create(s->model, &s->cache, &shape, &r));
     s->runners[s->n++] = r;
     if (driver)
@@ -145,6 +159,7 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     const uint32_t d = index_of(r->plan, s->dev);
     const uint64_t counted = planner_limits_bytes(r->plan, d);
     assert_true(counted <= r->plan->devices[d].room);
+    assert_reused(r->plan, d, there, counted);
     assert_ok(llm_runner_compile(
         r, &(llm_runner_params){.workspace = s->workspace}, &s->cache));
     assert_ok(llm_runner_run(r, &id, 1, 0, false));
