@@ -211,6 +211,8 @@ static int by_step(const void *a, const void *b)
 static void prune(clv_run *run, uint32_t first)
 {
     uint32_t n = first;
+    if (run->n_needs == first)
+        return;
     qsort(run->needs + first, run->n_needs - first, sizeof *run->needs,
           by_step);
     for (uint32_t i = first; i < run->n_needs; i++) {
@@ -242,6 +244,7 @@ clv_status core_order_after(clv_run *run, clv_run *older)
 
 void core_order_finish(clv_run *run)
 {
-    qsort(run->needs, run->n_needs, sizeof *run->needs, by_step);
+    if (run->n_needs)
+        qsort(run->needs, run->n_needs, sizeof *run->needs, by_step);
     run->need = 0;
 }
