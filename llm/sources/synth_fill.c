@@ -68,7 +68,7 @@ static void to_integers(uint32_t dtype, const float *noise, uint8_t *out)
         if (dtype == CLV_DTYPE_I8)
             out[i] = (uint8_t)q;
         else
-            out[i / 2] = (uint8_t)(i % 2 ? out[i / 2] | q << 4 : q & 15);
+            out[i / 2] = (uint8_t)(i % 2 ? out[i / 2] | (q & 15) << 4 : q & 15);
     }
 }
 
