@@ -17,9 +17,9 @@
  * the steps of all that can go; and who waits blocks for the first of its own
  * runs that can go on. A thread begins and ends its own runs only.
  *
- * What queues have done is looked at in the order of their work, oldest first:
- * a line is what a queue was given. On simulated devices it is what is done at
- * the simulated time, so the same calls see the same times.
+ * A line is what a queue was given, and is checked for what is done in that
+ * order. On simulated devices it is what is done at the simulated time, so the
+ * same calls see the same times.
  */
 #pragma once
 

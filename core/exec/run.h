@@ -55,7 +55,7 @@ typedef struct core_need {
     uint64_t value;
 } core_need;
 
-/* The run begins once another one has begun, or ended. */
+/* An older run that has to begin, or to end, before this one begins. */
 typedef struct core_hold {
     clv_run *on; /* NULL: it has ended */
     bool until_end;

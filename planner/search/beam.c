@@ -75,7 +75,7 @@ static double host_end(const planner_state *state)
     return state->n_busy ? state->busy[state->n_busy - 1].end : 0;
 }
 
-/* Of what rings hold, half and all is looked at. */
+/* When half of each ring is free, and all of it. */
 static bool rings_no_later(const planner_schedule *s, const planner_state *x,
                            const planner_state *y)
 {

@@ -326,6 +326,21 @@ static void stream_some(test_random *r, clv_device *const *devices,
             test_below(r, 2) < part;
 }
 
+/* Copies of a device that cannot import the host's memory, from and to memory
+ * that both see. */
+static uint32_t count_direct(const clv_plan *plan)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const core_copy *copy = &plan->copies[i];
+        n += plan->devices[plan->parts[copy->part].device].staged &&
+             !copy->staged && !copy->streams;
+    }
+    return n;
+}
+
+static uint32_t direct; /* of all plans of try_plans() */
+
 /* Random plans of one layer; returns how many could be had. bound: of the
  * normalised mean square error. */
 static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
@@ -362,6 +377,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
             continue;
         }
         assert_ok(status);
+        direct += count_direct(plan);
         run(&l, plan, &got);
         assert_same(&l, &want, &got, bound);
         clv_plan_destroy(plan);
@@ -472,8 +488,11 @@ static void try_gpus(const char *a, const char *b, const char *setting)
     snprintf(devices, sizeof devices, "%s,%s", a, b);
     test_context t = gpu_context(devices, setting);
     assert_int_equal(clv_context_device_count(t.ctx), 2);
+    direct = 0;
     assert_int_equal(try_plans(&t, &r, 7, ROUNDED, 6), 6);
     assert_int_equal(try_plans(&t, &r, 0, ROUNDED, 6), 6);
+    /* Values between devices are not staged; others have no staging. */
+    assert_int_equal(direct > 0, *setting != 0);
     test_context_destroy(&t);
 }
 

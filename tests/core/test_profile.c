@@ -30,7 +30,7 @@ static const test_shape *shape = &usual;
 /* Devices that are measured without work                                   */
 
 static struct {
-    uint32_t workloads, overheads, contentions;
+    uint32_t workloads, overheads, copies, contentions;
     clv_status status; /* of works to come, */
     uint32_t after;    /* behind so many */
     uint32_t noisy;    /* each so-many-th is disturbed */
@@ -99,6 +99,15 @@ static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
     return CLV_OK;
 }
 
+static clv_status fake_copies(clv_device *dev, uint32_t n, bool noisy,
+                              planner_overheads *out)
+{
+    (void)dev, (void)n, (void)noisy;
+    fake.copies++;
+    out->copy_byte = 0.02;
+    return CLV_OK;
+}
+
 static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
                                   uint32_t n, planner_contention *out)
 {
@@ -123,6 +132,7 @@ static const planner_profile_source fake_source = {.open = fake_open,
                                                    .close = fake_close,
                                                    .workload = fake_work,
                                                    .overheads = fake_overheads,
+                                                   .copies = fake_copies,
                                                    .contention =
                                                        fake_contention,
                                                    .others = fake_others};
@@ -744,6 +754,29 @@ static void test_first_look(void **state)
     rig_free(&r);
 }
 
+/* The first look times copies of a device with memory of its own; all else
+ * about submits and waits is what is usual. */
+static void test_first_copies(void **state)
+{
+    (void)state;
+    rig r;
+    rig_make(&r, "core.profile=auto core.cache_dir= "
+                 "ref.memory0=local,coherent");
+    clv_device *devices[] = {r.a, r.b};
+    const planner_profile_params params = {.devices = devices, .n_devices = 2};
+    assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
+    assert_int_equal(fake.copies, 1);
+    const planner_overheads *o = planner_profile_overheads(r.profile, r.a);
+    const planner_overheads *usual = planner_usual_overheads(r.a);
+    assert_float_equal(o->copy_byte, 0.02, 1e-9);
+    assert_float_equal(o->submit, usual->submit, 1e-9);
+    assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
+    assert_int_equal(fake.copies, 1);
+    assert_ok(cover(&r, NULL));
+    assert_int_equal(fake.overheads, 2); /* asked for, all is measured */
+    rig_free(&r);
+}
+
 int main(void)
 {
 #define KEEPS(test)                                                            \
@@ -765,6 +798,7 @@ int main(void)
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_asked_meanwhile),
+        cmocka_unit_test(test_first_copies),
         cmocka_unit_test(test_first_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -476,6 +476,14 @@ static void test_ptx_opened(void **state)
     assert_false(gpu_ptx_is_closed("// a"));
 }
 
+static void set_nvidia(gpu_target *target)
+{
+    target->nvidia_ptx = true;
+    target->subgroup = 32;
+    target->local_bytes = 49152;
+    target->units = 132;
+}
+
 /* By warp groups of sm_90a. */
 static void test_ptx_warp_groups(void **state)
 {
@@ -486,11 +494,8 @@ static void test_ptx_warp_groups(void **state)
     (void)state;
     if (!CLANG[0])
         skip();
-    c.target.nvidia_ptx = true;
-    c.target.subgroup = 32;
-    c.target.local_bytes = 49152;
+    set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
-    c.target.units = 132;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         compile_shapes(&c, dtypes[i]);
     assert_false(c.failed);
@@ -505,10 +510,7 @@ static void test_ptx(void **state)
     (void)state;
     if (!CLANG[0])
         skip();
-    c.target.nvidia_ptx = true;
-    c.target.subgroup = 32;
-    c.target.local_bytes = 49152;
-    c.target.units = 132;
+    set_nvidia(&c.target);
     if (!PTXAS[0])
         print_message("no ptxas: not assembled\n");
     compile_products(&c);
@@ -556,10 +558,7 @@ static void test_ptx_attention(void **state)
     (void)state;
     if (!CLANG[0])
         skip();
-    c.target.nvidia_ptx = true;
-    c.target.subgroup = 32;
-    c.target.local_bytes = 49152;
-    c.target.units = 132;
+    set_nvidia(&c.target);
     for (uint32_t i = 0; i < 4; i++)
         compile_attention(&c, i % 2 ? 300 : 2, 128,
                           i < 2 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
