@@ -400,6 +400,12 @@ static int run(int argc, char **argv)
                               : "%s takes activations as they are; leave out "
                                 "--calibrate",
                           w.type.name);
+    if (!w.type.calibrated && (args.plain || args.prune > 0))
+        return tool_usage("%s computes no outliers; leave out --prune and "
+                          "--plain",
+                          w.type.name);
+    if (args.plain && args.prune > 0)
+        return tool_usage("--plain computes no outliers; leave out --prune");
     w.in = argv[0];
     w.out = n == 3 ? strdup(argv[1]) : output_name(w.in, w.type.name);
     tool_env_init(&w.env, &args.common);

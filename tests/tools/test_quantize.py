@@ -84,6 +84,12 @@ class Quantize(cli.Case):
         self.bad("quantize", self.input, self.path("o.gguf"), "q8",
                  "--calibrate", self.input, code=2,
                  says="leave out --calibrate")
+        for option in (("--prune", "0.5"), ("--plain",)):
+            self.bad("quantize", self.input, self.path("o.gguf"), "q8", *option,
+                     code=2, says="leave out --prune and --plain")
+        self.bad("quantize", self.input, self.path("o.gguf"), "w8a8", "--plain",
+                 "--calibrate", self.input, "--prune", "0.5", code=2,
+                 says="leave out --prune")
         learnt, text = self.text(0, 6000), self.text(20000, 8000)
         args = ("--calibrate", learnt, "--text", text)
         rows, total = self.quantized(self.input, "w8a8", *args)
