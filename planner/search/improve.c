@@ -8,11 +8,23 @@
 /* Times closer than this are equal, ns. */
 #define EQUAL_NS 1e-3
 
+/* Where copies of weights run on at their own pace, two schedules may never run
+ * on alike. Then the rest is told from how late its two parts are at the next
+ * point behind the change: the devices with all that is there, and the queues
+ * of copies. The makespan is the larger of what follows from each, as nothing
+ * but waiting for the later of two things joins them. */
+#define STRIDE 64 /* nodes between points */
+typedef struct point {
+    double work;   /* makespan if no queue of copies delayed what follows, */
+    double copies; /* and if nothing else did */
+} point;
+
 typedef struct improver {
     const planner_schedule *s;
     const planner_improve_params *params;
     char *states; /* before each node, and after the last */
     planner_state *trial;
+    point *points; /* at each multiple of STRIDE; NULL: there are no rings */
     uint32_t *options; /* the best choice so far */
     planner_totals totals;
     double price;
@@ -180,6 +192,61 @@ static uint32_t n_options(const planner_tables *t, uint32_t node)
     return t->classes[t->nodes[node].class].n_options;
 }
 
+static bool copies_weights(const planner_schedule *s, uint32_t device)
+{
+    return s->tables->problem->devices[device].ring != 0;
+}
+
+/* Makes the work or the queues of copies that much earlier. */
+static void advance(const planner_schedule *s, planner_state *state,
+                    bool copies, double ns)
+{
+    for (uint32_t d = 0; d < s->n_devices; d++) {
+        planner_ring *ring = planner_state_ring(s, state, d);
+        if (copies_weights(s, d) == copies)
+            planner_state_free(s, state)[d] -= ns;
+        for (uint32_t i = 0; i < ring->n && !copies; i++)
+            ring->end[i] -= ns;
+    }
+    for (uint32_t i = 0; i < state->n_slots && !copies; i++)
+        planner_state_slot(s, state, i)->at -= ns;
+}
+
+/* From the node on, if one of the two were done long before. */
+static double rest_without(improver *m, uint32_t node, bool copies)
+{
+    const planner_schedule *s = m->s;
+    memcpy(m->trial, state_at(m, node),
+           planner_state_used(s, state_at(m, node)));
+    advance(s, m->trial, copies, m->value.ns);
+    for (uint32_t i = node; i < s->tables->problem->n_nodes; i++)
+        planner_state_add(s, m->trial, i, m->options[i], NULL, NULL);
+    return planner_state_makespan(s, m->trial);
+}
+
+static void set_points(improver *m)
+{
+    const uint32_t n = m->s->tables->problem->n_nodes;
+    for (uint32_t i = 0; m->points && i * STRIDE < n; i++)
+        m->points[i] = (point){rest_without(m, i * STRIDE, true),
+                               rest_without(m, i * STRIDE, false)};
+}
+
+/* By the state of the trial before the node, at a point. shift: of what is
+ * there, against the best choice so far. */
+static double makespan_from(const improver *m, uint32_t node, double shift)
+{
+    const planner_schedule *s = m->s;
+    const point *at = &m->points[node / STRIDE];
+    double later = -INFINITY;
+    for (uint32_t d = 0; d < s->n_devices; d++)
+        if (copies_weights(s, d))
+            later =
+                fmax(later, planner_state_free(s, m->trial)[d] -
+                                planner_state_free(s, state_at(m, node))[d]);
+    return fmax(at->work + shift, at->copies + later);
+}
+
 /* The makespan with another option of a node. */
 static double try_option(improver *m, uint32_t node, uint32_t option)
 {
@@ -189,9 +256,12 @@ static double try_option(improver *m, uint32_t node, uint32_t option)
            planner_state_used(s, state_at(m, node)));
     planner_state_add(s, m->trial, node, option, NULL, NULL);
     for (uint32_t i = node + 1; i < n; i++) {
-        double shift;
+        double shift = INFINITY;
         if (same_from_here(s, i, m->trial, state_at(m, i), &shift))
             return m->value.ns + shift;
+        if (m->points && i % STRIDE == 0 && i >= node + STRIDE &&
+            isfinite(shift))
+            return makespan_from(m, i, shift);
         planner_state_add(s, m->trial, i, m->options[i], NULL, NULL);
     }
     return planner_state_makespan(s, m->trial);
@@ -253,8 +323,10 @@ static bool take_option(improver *m, uint32_t node, uint32_t option)
     planner_value value = m->value;
     m->options[node] = option;
     set_states(m, node);
-    if (planner_value_better(m->value, value))
+    if (planner_value_better(m->value, value)) {
+        set_points(m);
         return true;
+    }
     m->options[node] = old;
     set_states(m, node);
     return false;
@@ -308,7 +380,10 @@ static clv_status make(improver *m)
     if (!m->states)
         return core_no_memory("to search for a plan");
     m->trial = state_at(m, n + 1);
+    if (s->rings && !(m->points = calloc(n / STRIDE + 1, sizeof *m->points)))
+        return core_no_memory("to search for a plan");
     set_states(m, 0);
+    set_points(m);
     return CLV_OK;
 }
 
@@ -339,6 +414,7 @@ clv_status planner_improve(const planner_schedule *s,
             alternatives[i] = alternative;
     }
     *value = m.value;
+    free(m.points);
     free(m.states);
     return status;
 }
@@ -373,6 +449,7 @@ clv_status planner_improve_all(const planner_schedule *s,
                   : o == own[i] ? m.value.ns
                                 : try_option(&m, i, o);
     }
+    free(m.points);
     free(m.states);
     free(own);
     return status;

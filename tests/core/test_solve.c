@@ -1,6 +1,7 @@
 /* The search against brute force, and its rules case by case. */
 #include "solve_exact.h"
 #include "solve_problem.h"
+#include "../../planner/search/improve.h"
 
 #include "../../bench/solve_model.h"
 #include "../../planner/search/evaluate.h"
@@ -364,6 +365,69 @@ static void check_alternatives(const problem *q, const planner_solution *s,
         assert_false(best_ones && planner_value_better(best, said));
     }
     truth_finish(&t);
+}
+
+/* A chain of products, each computed by device 2 in place, or by device 0 with
+ * a weight that it holds or that device 1 copies. */
+static problem *chain_of_lanes(test_random *r, uint32_t n, uint64_t ring,
+                               double copy_ns)
+{
+    problem *q = problem_new(3);
+    for (int d = 0; d < 3; d++)
+        q->devices[d] = problem_device(5, 10, 3, 20, false);
+    q->devices[1].ring = ring;
+    for (uint32_t i = 0; i < n; i++) {
+        const double size = 10 + (double)test_below(r, 90);
+        planner_solve_node *node = problem_node(q);
+        if (i)
+            problem_dep(node, i - 1);
+        problem_option(q);
+        problem_piece(q, 0, 2 * size, whole_box)->weight_bytes = 1;
+        problem_option(q);
+        planner_solve_piece *copy = problem_piece(q, 1, copy_ns * size, no_box);
+        for (int k = 0; k < PLANNER_SOLVE_DEPS; k++)
+            copy->needs[k] = no_box;
+        copy->ring_bytes = (uint64_t)size;
+        problem_piece(q, 0, 2 * size, whole_box)->after = 1;
+        problem_option(q);
+        problem_piece(q, 2, 20 * size, whole_box);
+    }
+    return q;
+}
+
+/* What the makespan would be with another option of a node, where copies run
+ * beside the work, is told without going on to the end. */
+static void test_points(void **state)
+{
+    (void)state;
+    test_random r = {8};
+    for (int i = 0; i < 6; i++) {
+        const uint64_t ring = i % 2 ? 2000 : 200;
+        const double copy_ns = 10 + 10 * i;
+        problem *q = chain_of_lanes(&r, 400, ring, copy_ns);
+        const planner_block none = {0};
+        truth t = {.tables = {0}};
+        uint32_t options[400], near = 0, n = 0;
+        double ns[1200], *at = ns;
+        truth_make(&t, q);
+        for (uint32_t i = 0; i < 400; i++)
+            options[i] = test_below(&r, 3);
+        assert_ok(planner_improve_all(&t.schedule, &none, options, ns));
+        for (uint32_t i = 0; i < 400; i++) {
+            const uint32_t own = options[i];
+            for (options[i] = 0; options[i] < 3; options[i]++, n++) {
+                const double want =
+                    planner_evaluate(&t.schedule, options, t.state, NULL, NULL);
+                near += fabs(*at++ - want) <= 1e-5 * want;
+            }
+            options[i] = own;
+        }
+        print_message("ring of %llu, copies %g ns a byte: %u of %u exact\n",
+                      (unsigned long long)ring, copy_ns, near, n);
+        assert_true(near >= n * 95 / 100);
+        truth_finish(&t);
+        free(q);
+    }
 }
 
 /* How near answers come to the best ones. */
@@ -778,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_rows_then_channels),
         cmocka_unit_test(test_own_join),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_points),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_oracle),
         cmocka_unit_test(test_optimum),
