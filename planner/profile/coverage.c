@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Quick: real time for the works of a device, more where kinds would be left
  * with few samples, and for one work. */
@@ -42,8 +43,8 @@ typedef struct turn {
     planner_sample *samples;
     double *wall_ns; /* that samples took; 0: none */
     uint32_t n_samples;
-    uint64_t begun_ns;
-    bool each; /* all that is wanted, rather than enough for models */
+    uint64_t begun_ns; /* by now_of() */
+    bool each;         /* all that is wanted, rather than enough for models */
 } turn;
 
 static clv_status report(const planner_coverage *s, const char *what,
@@ -170,13 +171,24 @@ static uint32_t count_samples(const turn *t, const planner_workload *workload)
     return n;
 }
 
+/* Simulated work is this process's own, which other processes do not make
+ * longer by this clock: plans are the same on a busy machine. */
+static uint64_t now_of(const clv_device *dev)
+{
+    struct timespec now;
+    if (dev->info.clock == CLV_CLOCK_REAL)
+        return clv_now_ns();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static bool is_worth(const turn *t, const planner_workload *workload)
 {
     if (t->coverage->params->full)
         return true;
     if (planner_coverage_is_quick(t->coverage, t->device->dev))
         return true;
-    double spent = (double)(clv_now_ns() - t->begun_ns);
+    double spent = (double)(now_of(t->device->dev) - t->begun_ns);
     double expected = expected_ns(t, workload);
     if (spent + expected < BUDGET_NS)
         return expected < MAX_WORK_NS;
@@ -193,7 +205,7 @@ static clv_status measure(turn *t, const planner_workload *workload)
 {
     const planner_coverage *s = t->coverage;
     planner_sample sample = {.workload = *workload};
-    uint64_t before = clv_now_ns();
+    const uint64_t before = now_of(t->device->dev);
     clv_status status = s->profile->source->workload(s->meter, t->device->dev,
                                                      workload, &sample);
     sample.workload = *workload;
@@ -214,7 +226,7 @@ static clv_status measure(turn *t, const planner_workload *workload)
         sample.ns = 0;
         status = CLV_OK;
     } else if (!status) {
-        t->wall_ns[t->n_samples] = (double)(clv_now_ns() - before);
+        t->wall_ns[t->n_samples] = (double)(now_of(t->device->dev) - before);
         sample.ns = sample.ns >= 1e-3 && isfinite(sample.ns) ? sample.ns : 1e-3;
     }
     if (!status)
@@ -243,7 +255,7 @@ static clv_status measure_works(turn *t)
     t->wall_ns = calloc(t->list.n + 1u, sizeof *t->wall_ns);
     clv_status status =
         t->samples && t->wall_ns ? CLV_OK : core_no_memory("for a profile");
-    t->begun_ns = clv_now_ns();
+    t->begun_ns = now_of(t->device->dev);
     for (uint32_t i = 0; i < t->list.n && !status; i++) {
         status = report(t->coverage, what, (double)i / t->list.n);
         const planner_workload w = affordable(t, &t->list.items[i].workload);
