@@ -125,13 +125,29 @@ static clv_status check_run(clv_device *dev, const core_command *c,
     return CLV_OK;
 }
 
+/* From the first byte of rows to the last; UINT64_MAX: they overlap, or are too
+ * many to count. */
+static uint64_t span_of(const core_command *c, uint64_t pitch)
+{
+    const uint64_t more = c->n_rows > 1 ? c->n_rows - 1 : 0;
+    if (more && (pitch < c->size || pitch > (UINT64_MAX - c->size) / more))
+        return UINT64_MAX;
+    return more * pitch + c->size;
+}
+
 static clv_status check_move(const clv_device *dev, const core_command *c)
 {
-    CLV_TRY(check_inside(dev, c->dst, c->dst_offset, c->size, CLV_ACCESS_WRITE,
-                         "a destination"));
+    if (c->n_rows > 1 && (c->kind != CLV_COMMAND_COPY ||
+                          !(dev->info.flags & CLV_DEVICE_COPIES_ROWS)))
+        return core_device_error(dev, CLV_ERR_UNSUPPORTED,
+                                 "a copy of %llu rows; send each by itself",
+                                 (unsigned long long)c->n_rows);
+    CLV_TRY(check_inside(dev, c->dst, c->dst_offset, span_of(c, c->dst_pitch),
+                         CLV_ACCESS_WRITE, "a destination"));
     if (c->kind == CLV_COMMAND_COPY)
-        return check_inside(dev, c->src, c->src_offset, c->size,
-                            CLV_ACCESS_READ, "a source");
+        return check_inside(dev, c->src, c->src_offset,
+                            span_of(c, c->src_pitch), CLV_ACCESS_READ,
+                            "a source");
     if ((c->dst_offset | c->size) % sizeof c->pattern)
         return core_device_error(
             dev, CLV_ERR_INVALID,
@@ -174,6 +190,9 @@ static clv_status put_commands(clv_device *dev, const core_submit *submit)
             to->dst_offset = c->dst_offset;
             to->size = c->size;
             to->pattern = c->pattern;
+            to->n_rows = c->n_rows;
+            to->src_pitch = c->src_pitch;
+            to->dst_pitch = c->dst_pitch;
         } else {
             return core_device_error(dev, CLV_ERR_INVALID,
                                      "there is no command kind %u", c->kind);

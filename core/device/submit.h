@@ -15,6 +15,7 @@ typedef struct core_command {
     core_buffer *src, *dst;
     uint64_t src_offset, dst_offset, size;
     uint32_t pattern;
+    uint64_t n_rows, src_pitch, dst_pitch; /* of size bytes; 0: one */
 } core_command;
 
 /* To wait for another device's timeline, the waiting one must have

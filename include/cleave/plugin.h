@@ -574,6 +574,7 @@ enum {
     CLV_DEVICE_REPACKS = 1u << 5,        /* programs may keep weights a second
                                             time, in another layout; takes
                                             CLV_COMPILE_SCARCE */
+    CLV_DEVICE_COPIES_ROWS = 1u << 6,    /* takes COPY commands of rows */
 };
 
 typedef struct clv_device_info {
@@ -770,6 +771,10 @@ typedef struct clv_command {
     clv_plugin_buffer *src, *dst;
     uint64_t src_offset, dst_offset, size;
     uint32_t pattern, reserved2;
+    /* COPY, where the device has CLV_DEVICE_COPIES_ROWS: so many rows of size
+       bytes, each that many bytes behind the one before, size or more. 0 and 1:
+       one row, and the pitches mean nothing */
+    uint64_t n_rows, src_pitch, dst_pitch;
 } clv_command;
 
 /* Commands run in order; all start after the waits and the signals follow the

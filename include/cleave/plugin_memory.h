@@ -154,31 +154,54 @@ static inline char *clv_buffer_range(const clv_plugin_buffer *buf,
     return buf->data + offset;
 }
 
+/* Of a COPY or FILL, read by clv_read(). */
+static inline uint64_t clv_copy_rows(const clv_command *c)
+{
+    return c->kind == CLV_COMMAND_COPY && c->n_rows > 1 ? c->n_rows : 1;
+}
+
+/* Of the buffer from the first of the bytes to the last; UINT64_MAX: too many
+ * to count, so outside of every buffer. */
+static inline uint64_t clv_copy_span(const clv_command *c, uint64_t pitch)
+{
+    const uint64_t more = clv_copy_rows(c) - 1;
+    if (more && (pitch < c->size || pitch > (UINT64_MAX - c->size) / more))
+        return UINT64_MAX;
+    return more ? more * pitch + c->size : c->size;
+}
+
 /* Whether a COPY or FILL stays inside its buffers; for a queue's check. */
 static inline clv_status clv_buffer_check(const clv_host_api *host,
                                           const clv_command *c)
 {
-    if (clv_buffer_range(c->dst, c->dst_offset, c->size, CLV_ACCESS_WRITE) &&
+    if (clv_buffer_range(c->dst, c->dst_offset, clv_copy_span(c, c->dst_pitch),
+                         CLV_ACCESS_WRITE) &&
         (c->kind == CLV_COMMAND_FILL ||
-         clv_buffer_range(c->src, c->src_offset, c->size, CLV_ACCESS_READ)))
+         clv_buffer_range(c->src, c->src_offset, clv_copy_span(c, c->src_pitch),
+                          CLV_ACCESS_READ)))
         return CLV_OK;
-    return clv_fail(host, CLV_ERR_INVALID,
-                    "%llu bytes from %llu to %llu are outside the buffers, or "
-                    "in memory that may not be written",
-                    (unsigned long long)c->size,
-                    (unsigned long long)c->src_offset,
-                    (unsigned long long)c->dst_offset);
+    return clv_fail(
+        host, CLV_ERR_INVALID,
+        "%llu rows of %llu bytes from %llu to %llu are outside the "
+        "buffers, or in memory that may not be written",
+        (unsigned long long)clv_copy_rows(c), (unsigned long long)c->size,
+        (unsigned long long)c->src_offset, (unsigned long long)c->dst_offset);
 }
 
 /* Does a COPY or FILL that was checked. */
 static inline void clv_buffer_move(const clv_command *c)
 {
     char *dst = c->dst->data + c->dst_offset;
-    if (c->kind == CLV_COMMAND_COPY)
-        memmove(dst, c->src->data + c->src_offset, (size_t)c->size);
-    else
+    if (c->kind == CLV_COMMAND_FILL) {
         for (uint64_t i = 0; i < c->size; i++)
             dst[i] = (char)(c->pattern >> i % 4 * 8);
+        return;
+    }
+    const char *src = c->src->data + c->src_offset;
+    const uint64_t rows = clv_copy_rows(c);
+    for (uint64_t i = 0; i < rows; i++)
+        memmove(dst + i * c->dst_pitch, src + i * c->src_pitch,
+                (size_t)c->size);
 }
 
 #ifdef __cplusplus
