@@ -155,19 +155,26 @@ static bool differs(const observer *o, series *s, double *ns)
     return true;
 }
 
+/* By what is known. */
+static double copy_ns(const planner_overheads *known, const core_exec_copied *c)
+{
+    const bool out = c->out && known->copy_byte_out > 0;
+    return (out ? known->copy_out : known->copy) +
+           (out ? known->copy_byte_out : known->copy_byte) * (double)c->bytes +
+           known->copy_row * (double)(c->n_rows - 1);
+}
+
 /* What a copy out took as if it had gone in: copies in that begin a submit are
  * not in the records, so the ways are taken to differ as they were known to. */
 static double as_if_in(const planner_overheads *known,
                        const core_exec_copied *c, double ns)
 {
-    const double x = (double)c->bytes;
-    return c->out && known->copy_byte_out > 0
-               ? ns * (known->copy + known->copy_byte * x) /
-                     (known->copy_out + known->copy_byte_out * x)
-               : ns;
+    core_exec_copied in = *c;
+    in.out = false;
+    return ns * copy_ns(known, &in) / copy_ns(known, c);
 }
 
-static void set_copies(observer *o, double copy, double byte)
+static void set_copies(observer *o, double copy, double byte, double row)
 {
     const planner_overheads *known = &o->known;
     if (known->copy > 0)
@@ -176,48 +183,80 @@ static void set_copies(observer *o, double copy, double byte)
         o->now.copy_byte_out = known->copy_byte_out * byte / known->copy_byte;
     o->now.copy = copy;
     o->now.copy_byte = byte;
+    o->now.copy_row = row;
     o->changed |= PLANNER_LEARNED_COPY;
 }
 
-/* Per copied range, by its bytes. The host's part of staged ones is not in the
- * devices' records. */
-static clv_status learn_copies(observer *o)
+/* Copies of the device in the latest run, as samples of bytes and rows. */
+typedef struct copies {
+    planner_fit_sample *samples;
+    series ratios; /* of what they took to what was known */
+    bool off;      /* some are far from it */
+    bool apart;    /* their bytes differ enough to fit a line */
+    bool rows;     /* some have more than one */
+} copies;
+
+static void see_copies(const observer *o, copies *s)
 {
     const core_exec_run *run = &o->exec->latest;
-    planner_fit_sample *samples = calloc(run->n_copies + 1u, sizeof *samples);
-    series ratios = {.values = calloc(run->n_copies + 1u, sizeof(double))};
-    double least = INFINITY, most = 0, ratio = 1;
-    planner_linear fit;
-    clv_status status =
-        samples && ratios.values ? CLV_OK : core_no_memory("for a profile");
-    for (uint32_t i = 0; i < run->n_copies && !status; i++) {
+    double least = INFINITY, most = 0;
+    for (uint32_t i = 0; i < run->n_copies; i++) {
         const core_exec_copied *c = &run->copies[i];
-        const double x = (double)c->bytes;
-        const double ns = o->known.copy + o->known.copy_byte * x;
-        const double took = as_if_in(&o->known, c, c->ns) * o->scale;
-        if (c->device != o->device || !(c->ns > 0) || !(ns > 0) ||
-            o->exec->plan->devices[o->device].staged)
+        const double ns = copy_ns(&o->known, c);
+        if (c->device != o->device || !(c->ns > 0) || !(ns > 0))
             continue;
-        least = fmin(least, x);
-        most = fmax(most, x);
-        samples[ratios.n] = (planner_fit_sample){.x = {x}, .ns = took};
-        ratios.values[ratios.n++] = took / ns;
+        const double took = as_if_in(&o->known, c, c->ns) * o->scale;
+        const double ratio = c->ns * o->scale / ns;
+        least = fmin(least, (double)c->bytes);
+        most = fmax(most, (double)c->bytes);
+        s->rows = s->rows || c->n_rows > 1;
+        s->off = s->off || fabs(ratio - 1) > WRONG;
+        s->samples[s->ratios.n] = (planner_fit_sample){
+            .x = {(double)c->bytes, (double)(c->n_rows - 1)}, .ns = took};
+        s->ratios.values[s->ratios.n++] = ratio;
     }
-    const uint32_t n = ratios.n;
-    bool off = false;
-    for (uint32_t i = 0; i < n; i++)
-        off = off || fabs(ratios.values[i] - 1) > WRONG;
-    if (!status && off && n >= FEW && most > APART * least) {
-        status = planner_linear_fit(samples, n, 1, &fit);
-        if (!status && fit.r2 > 1 - WRONG)
-            set_copies(o, fit.alpha, fit.beta[0]);
-    } else if (!status && off && n >= FEW) {
-        qsort(ratios.values, n, sizeof *ratios.values, compare);
-        ratio = ratios.values[n / 2];
-        set_copies(o, o->known.copy * ratio, o->known.copy_byte * ratio);
+    s->apart = most > APART * least;
+}
+
+/* A line through them, or all that is known in proportion. */
+static clv_status fit_copies(observer *o, copies *s)
+{
+    const planner_overheads *known = &o->known;
+    const uint32_t n = s->ratios.n;
+    planner_linear fit;
+    if (!s->off || n < FEW)
+        return CLV_OK;
+    if (s->apart) {
+        CLV_TRY(planner_linear_fit(s->samples, n, s->rows ? 2 : 1, &fit));
+        const double row = s->rows ? fit.beta[1]
+                           : known->copy > 0
+                               ? known->copy_row * fit.alpha / known->copy
+                               : known->copy_row;
+        if (fit.r2 > 1 - WRONG)
+            set_copies(o, fit.alpha, fit.beta[0], row);
+        return CLV_OK;
     }
-    free(samples);
-    free(ratios.values);
+    qsort(s->ratios.values, n, sizeof *s->ratios.values, compare);
+    const double ratio = s->ratios.values[n / 2];
+    set_copies(o, known->copy * ratio, known->copy_byte * ratio,
+               known->copy_row * ratio);
+    return CLV_OK;
+}
+
+static clv_status learn_copies(observer *o)
+{
+    const uint32_t n = o->exec->latest.n_copies + 1;
+    copies s = {.samples = calloc(n, sizeof *s.samples),
+                .ratios = {.values = calloc(n, sizeof(double))}};
+    clv_status status = CLV_OK;
+    if (s.samples && s.ratios.values) {
+        see_copies(o, &s);
+        status = fit_copies(o, &s);
+    } else {
+        status = core_no_memory("for a profile");
+    }
+    free(s.samples);
+    free(s.ratios.values);
     return status;
 }
 

@@ -177,28 +177,36 @@ static void move_staged(const core_part_memory *d, const core_run_copy *copy,
     }
 }
 
+/* All ranges by one command, where the device takes rows. */
 static uint32_t put_copy(const clv_run *run, uint32_t s,
                          const core_run_copy *copy, const core_runs *runs,
                          core_command *out)
 {
+    const clv_device *dev = planned_device(run, s)->dev;
     const core_part_memory *d =
         staging_of(run, run->exec->plan->steps[s].device);
-    const bool staged = copy->planned->staged;
+    const bool staged = copy->planned->staged, is_out = copy->planned->out;
     core_buffer *host = staged ? d->staging : copy->host_buffer;
-    for (uint64_t i = 0; i < runs->n; i++) {
-        uint64_t own = copy->offset + runs->offset + i * runs->pitch;
-        uint64_t there =
-            staged ? copy->planned->staging + i * runs->bytes
-                   : copy->host_offset + runs->offset + i * runs->pitch;
-        bool is_out = copy->planned->out;
+    const uint64_t pitch = staged ? runs->bytes : runs->pitch;
+    const uint64_t own = copy->offset + runs->offset;
+    const uint64_t there =
+        staged ? copy->planned->staging : copy->host_offset + runs->offset;
+    const bool rows = dev->info.flags & CLV_DEVICE_COPIES_ROWS;
+    const uint64_t n = rows && runs->n ? 1 : runs->n;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t own_at = own + i * runs->pitch;
+        const uint64_t there_at = there + i * pitch;
         out[i] = (core_command){.kind = CLV_COMMAND_COPY,
                                 .src = is_out ? copy->buffer : host,
-                                .src_offset = is_out ? own : there,
+                                .src_offset = is_out ? own_at : there_at,
                                 .dst = is_out ? host : copy->buffer,
-                                .dst_offset = is_out ? there : own,
-                                .size = runs->bytes};
+                                .dst_offset = is_out ? there_at : own_at,
+                                .size = runs->bytes,
+                                .n_rows = rows ? runs->n : 1,
+                                .src_pitch = is_out ? runs->pitch : pitch,
+                                .dst_pitch = is_out ? pitch : runs->pitch};
     }
-    return (uint32_t)runs->n;
+    return (uint32_t)n;
 }
 
 clv_status core_run_put_commands(clv_run *run, uint32_t s,

@@ -54,8 +54,8 @@ typedef struct core_exec_moments {
 
 typedef struct core_exec_copied {
     uint32_t device;
-    bool out; /* of memory of the device's own */
-    uint64_t bytes;
+    bool out;               /* of memory of the device's own */
+    uint64_t bytes, n_rows; /* in all; in so many rows */
     double ns;
 } core_exec_copied;
 

@@ -152,7 +152,30 @@ static bool leaves(const collection *c, const core_command *copy)
     return core_device_has_local(c->dev, &own) && copy->dst->mem_type != own;
 }
 
-/* Without memory a copy is not noted. */
+/* Of bytes that the host moves on or has moved, not in the records. */
+static bool is_staged(const collection *c, uint32_t step,
+                      const core_command *copy)
+{
+    const uint32_t device = c->exec->plan->steps[step].device;
+    const core_part_memory *own = c->run->queues[device].own;
+    return own && own->staging &&
+           (copy->src == own->staging || copy->dst == own->staging);
+}
+
+/* Without memory it is not noted. */
+static void note_copy(collection *c, uint32_t step, const core_command *copy,
+                      double ns)
+{
+    core_exec_run *run = c->latest;
+    const uint64_t n_rows = copy->n_rows > 1 ? copy->n_rows : 1;
+    if (!is_staged(c, step, copy) &&
+        core_grow(&run->copies, &run->copies_capacity, run->n_copies + 1ull,
+                  sizeof *run->copies))
+        run->copies[run->n_copies++] = (core_exec_copied){
+            c->exec->plan->steps[step].device, leaves(c, copy),
+            n_rows * copy->size, n_rows, ns};
+}
+
 static void note_moments(collection *c, uint32_t step,
                          const clv_trace_record *r, double ns)
 {
@@ -164,13 +187,8 @@ static void note_moments(collection *c, uint32_t step,
         m->node = begin;
     m->end = fmax(m->end, begin + ns);
     if (r->command && r->command < s->submit.n_commands &&
-        s->commands[r->command].kind == CLV_COMMAND_COPY &&
-        core_grow(&run->copies, &run->copies_capacity, run->n_copies + 1ull,
-                  sizeof *run->copies))
-        run->copies[run->n_copies++] =
-            (core_exec_copied){c->exec->plan->steps[step].device,
-                               leaves(c, &s->commands[r->command]),
-                               s->commands[r->command].size, ns};
+        s->commands[r->command].kind == CLV_COMMAND_COPY)
+        note_copy(c, step, &s->commands[r->command], ns);
 }
 
 static void add_record(collection *c, const clv_trace_record *r, double ns)

@@ -59,6 +59,7 @@ static void describe_devices(planner_maker *m)
         out->copy_byte_ns = o->copy_byte_out > 0
                                 ? (o->copy_byte + o->copy_byte_out) / 2
                                 : o->copy_byte;
+        out->copy_row_ns = o->copy_row;
         out->submit_ns = o->submit;
         out->submit_idle_ns = o->submit_idle;
         out->dispatch_ns = o->dispatch;

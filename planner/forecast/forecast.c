@@ -29,7 +29,7 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
         return status;
     const bool leaves =
         o->copy_byte_out > 0 && core_part_copies_out(plan, part);
-    out->ns = (leaves ? o->copy_out : o->copy) * n +
+    out->ns = (leaves ? o->copy_out : o->copy) + o->copy_row * fmax(n - 1, 0) +
               (leaves ? o->copy_byte_out : o->copy_byte) * bytes;
     out->bytes_ns =
         out->ns > 0 && !plan->devices[plan->parts[part].device].local

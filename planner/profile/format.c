@@ -25,10 +25,10 @@ static void add_overheads(core_text *text, const planner_overheads *o)
 {
     core_text_add(text,
                   ",\n\"overheads\":[%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,"
-                  "%.9g],\n\"learned\":[%u]",
+                  "%.9g,%.9g],\n\"learned\":[%u]",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
                   o->wait_block, o->copy, o->copy_byte, o->copy_out,
-                  o->copy_byte_out, o->learned);
+                  o->copy_byte_out, o->copy_row, o->learned);
 }
 
 static void add_samples(core_text *text, const planner_profile_device *dev,
@@ -329,17 +329,17 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
 static clv_status read_overheads(planner_profile_device *dev, const cJSON *list,
                                  const cJSON *learned)
 {
-    double x[9], bits = 0;
+    double x[10], bits = 0;
     if (!list)
         return CLV_OK;
-    if (!read_numbers(list, x, 9, MAX_NUMBER))
+    if (!read_numbers(list, x, 10, MAX_NUMBER))
         return damaged("overheads");
     if (learned && (!read_numbers(learned, &bits, 1,
                                   PLANNER_LEARNED_ALL | PLANNER_ASSUMED) ||
                     !is_whole(&bits, 1)))
         return damaged("learned");
-    const planner_overheads o = {x[0], x[1], x[2], x[3], x[4],
-                                 x[5], x[6], x[7], x[8], (uint32_t)bits};
+    const planner_overheads o = {x[0], x[1], x[2], x[3], x[4],          x[5],
+                                 x[6], x[7], x[8], x[9], (uint32_t)bits};
     return planner_profile_set_overheads(dev, &o);
 }
 

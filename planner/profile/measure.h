@@ -79,6 +79,7 @@ typedef struct planner_overheads {
     double copy_byte;   /* and for each byte more; 0: the device cannot */
     double copy_out;    /* the same out of memory of the device's own, */
     double copy_byte_out; /* 0: as into it */
+    double copy_row;      /* and, both ways, for each row more */
     uint32_t learned;     /* which of them runs have corrected, as bits */
 } planner_overheads;
 enum {
@@ -87,7 +88,7 @@ enum {
     PLANNER_LEARNED_DISPATCH = 1u << 2,
     PLANNER_LEARNED_WAIT_POLL = 1u << 3,
     PLANNER_LEARNED_WAIT_BLOCK = 1u << 4,
-    PLANNER_LEARNED_COPY = 1u << 5, /* copy and copy_byte */
+    PLANNER_LEARNED_COPY = 1u << 5, /* all of copies */
     PLANNER_LEARNED_ALL = (1u << 6) - 1,
     PLANNER_ASSUMED = 1u << 6, /* nothing was measured: the others are what is
                                   usual of such devices */

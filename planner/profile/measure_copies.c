@@ -18,6 +18,8 @@
 #define COPY_SMALL 64u
 #define COPY_LARGE ((uint64_t)4 << 20)
 #define COPIES 8u
+/* Of a copy of rows; each is a quarter of what lies between two. */
+#define ROWS 256u
 #define MAX_REPETITIONS 15u
 /* Of the device's memory, at most so much is copied to. */
 #define MEMORY_PART 4
@@ -31,7 +33,8 @@ typedef struct copier {
     core_buffer *both;  /* memory that both see, or NULL */
     core_buffer *other; /* of these two; NULL: copies are within */
     uint64_t offset;    /* there */
-    uint64_t size;      /* of the largest copy */
+    uint64_t size;      /* of the largest copy, and of all rows with what is
+                           between them */
     uint32_t n;         /* repetitions */
     bool noisy, out;
 } copier;
@@ -81,8 +84,9 @@ static void free_memory(copier *c)
     core_timeline_destroy(c->timeline);
 }
 
-/* One submit of n copies of size bytes. */
-static clv_status time_copies(copier *c, uint32_t n, uint64_t size, double *ns)
+/* One submit of n copies of so many rows, size bytes in all. */
+static clv_status time_copies(copier *c, uint32_t n, uint64_t size,
+                              uint32_t n_rows, double *ns)
 {
     core_command commands[COPIES];
     core_buffer *other = c->other ? c->other : c->own;
@@ -94,7 +98,10 @@ static clv_status time_copies(copier *c, uint32_t n, uint64_t size, double *ns)
                                      .dst = c->out ? other : c->own,
                                      .src_offset = c->out ? 0 : at,
                                      .dst_offset = c->out ? at : 0,
-                                     .size = size};
+                                     .size = size / n_rows,
+                                     .n_rows = n_rows,
+                                     .src_pitch = c->size / n_rows,
+                                     .dst_pitch = c->size / n_rows};
     const core_point signal = {c->timeline, c->value + 1};
     const core_submit submit = {.commands = commands,
                                 .n_commands = n,
@@ -110,13 +117,14 @@ static clv_status time_copies(copier *c, uint32_t n, uint64_t size, double *ns)
     return CLV_OK;
 }
 
-static clv_status time_copy(copier *c, uint64_t size, double *out)
+static clv_status time_copy(copier *c, uint64_t size, uint32_t n_rows,
+                            double *out)
 {
     double values[MAX_REPETITIONS];
     for (uint32_t i = 0; i < c->n; i++) {
         double one, more;
-        CLV_TRY(time_copies(c, 1, size, &one));
-        CLV_TRY(time_copies(c, COPIES, size, &more));
+        CLV_TRY(time_copies(c, 1, size, n_rows, &one));
+        CLV_TRY(time_copies(c, COPIES, size, n_rows, &more));
         values[i] = (more - one) / (COPIES - 1);
     }
     *out = fmax(planner_typical(c->noisy, values, c->n), 0);
@@ -127,19 +135,35 @@ static clv_status time_copy(copier *c, uint64_t size, double *out)
 static clv_status time_way(copier *c, double *few, double *byte)
 {
     double small, large;
-    clv_status status = time_copy(c, COPY_SMALL, &small);
+    clv_status status = time_copy(c, COPY_SMALL, 1, &small);
     if (status == CLV_ERR_UNSUPPORTED)
         return CLV_OK;
     CLV_TRY(status);
-    CLV_TRY(time_copy(c, c->size, &large));
+    CLV_TRY(time_copy(c, c->size, 1, &large));
     *byte = fmax((large - small) / (double)(c->size - COPY_SMALL), 0);
     *few = fmax(small - COPY_SMALL * *byte, 0);
+    return CLV_OK;
+}
+
+/* What each row costs behind the first; a copy, where each is one. */
+static clv_status time_rows(copier *c, planner_overheads *o)
+{
+    const uint64_t size = c->size / 4 / ROWS * ROWS;
+    double ns;
+    o->copy_row = o->copy;
+    if (!(c->dev->info.flags & CLV_DEVICE_COPIES_ROWS) || !size)
+        return CLV_OK;
+    CLV_TRY(time_copy(c, size, ROWS, &ns));
+    ns -= o->copy + o->copy_byte * (double)size;
+    o->copy_row = fmax(ns, 0) / (ROWS - 1);
     return CLV_OK;
 }
 
 static clv_status time_ways(copier *c, planner_overheads *o)
 {
     CLV_TRY(time_way(c, &o->copy, &o->copy_byte));
+    if (o->copy_byte > 0)
+        CLV_TRY(time_rows(c, o));
     c->out = true;
     return c->other ? time_way(c, &o->copy_out, &o->copy_byte_out) : CLV_OK;
 }

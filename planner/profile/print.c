@@ -46,6 +46,8 @@ static void md_overheads(core_text *text, const planner_overheads *o)
     if (o->copy_byte_out > 0)
         core_text_add(text, " in, %.1f us and %.1f GB/s out", o->copy_out / 1e3,
                       1 / o->copy_byte_out);
+    if (o->copy_byte > 0)
+        core_text_add(text, ", %.2f us a row", o->copy_row / 1e3);
     const char *before = "; corrected by runs: ";
     for (uint32_t i = 0; i < N_LEARNED; i++) {
         if (!(o->learned & 1u << i))
@@ -116,10 +118,11 @@ static void json_overheads(core_text *text, const planner_overheads *o)
                   "\"wait_poll_ns\":%.9g,\"wait_block_ns\":%.9g,"
                   "\"copy_ns\":%.9g,\"copy_byte_ns\":%.9g,"
                   "\"copy_out_ns\":%.9g,\"copy_byte_out_ns\":%.9g,"
+                  "\"copy_row_ns\":%.9g,"
                   "\"learned\":[",
                   o->submit, o->submit_idle, o->dispatch, o->wait_poll,
                   o->wait_block, o->copy, o->copy_byte, o->copy_out,
-                  o->copy_byte_out);
+                  o->copy_byte_out, o->copy_row);
     const char *comma = "";
     for (uint32_t i = 0; i < N_LEARNED; i++) {
         if (!(o->learned & 1u << i))

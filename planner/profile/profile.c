@@ -145,6 +145,7 @@ static const planner_overheads usual_overheads[] = {
      .wait_block = 60000,
      .copy = 20000,
      .copy_byte = 0.1,
+     .copy_row = 20000,
      .learned = PLANNER_ASSUMED},
     {.submit = 1000,
      .submit_idle = 5000,
@@ -153,6 +154,7 @@ static const planner_overheads usual_overheads[] = {
      .wait_block = 20000,
      .copy = 1000,
      .copy_byte = 0.1,
+     .copy_row = 1000,
      .learned = PLANNER_ASSUMED},
 };
 

@@ -345,14 +345,14 @@ typedef struct layout {
     double bytes, rows; /* copied for an element, and for a row */
 } layout;
 
-/* Part of a node's result; a copy of some columns is one of each row. */
+/* Part of a node's result; a copy of some columns is one of many rows. */
 static double copy_ns(const planner_solve_device *dev, const planner_box *box,
                       const layout *of)
 {
     int64_t rows = box->end[0] - box->begin[0];
     int64_t length = box->end[1] - box->begin[1];
     double runs = length < of->columns ? (double)rows * of->rows : 1;
-    return dev->copy_ns * runs +
+    return dev->copy_ns + dev->copy_row_ns * fmax(runs - 1, 0) +
            dev->copy_byte_ns * of->bytes * (double)rows * (double)length;
 }
 

@@ -31,7 +31,8 @@ typedef struct planner_solve_device {
     uint32_t memory_index; /* that it works in: 0 the host's, which devices
                               share; else its own, below
                               PLANNER_SOLVE_MEMORIES */
-    double copy_ns, copy_byte_ns; /* between its own and the host's */
+    double copy_ns, copy_byte_ns; /* between its own and the host's, */
+    double copy_row_ns;           /* and for each row more than one */
 } planner_solve_device;
 
 /* Part of a node's result, in any unit: [0] rows, [1] columns. Boxes of one

@@ -30,8 +30,8 @@ static clv_status check_devices(const planner_solve_problem *p)
         const planner_solve_device *dev = &p->devices[d];
         if (!is_time(dev->submit_ns) || !is_time(dev->submit_idle_ns) ||
             !is_time(dev->dispatch_ns) || !is_time(dev->wait_ns) ||
-            !is_time(dev->copy_ns) || !is_time(dev->copy_byte_ns) ||
-            !(dev->max_share >= 0) ||
+            !is_time(dev->copy_ns) || !is_time(dev->copy_row_ns) ||
+            !is_time(dev->copy_byte_ns) || !(dev->max_share >= 0) ||
             dev->memory_index >= PLANNER_SOLVE_MEMORIES)
             return clv_error(CLV_ERR_INVALID,
                              "the search's device %u has "

@@ -152,6 +152,7 @@ static inline void random_memories(test_random *r, problem *q)
             continue;
         dev->memory_index = 1 + d;
         dev->copy_ns = random_ns(r, 20);
+        dev->copy_row_ns = random_ns(r, 20);
         dev->copy_byte_ns = random_ns(r, 10) / 10;
     }
     for (uint32_t i = 0; i < q->p.n_nodes; i++) {

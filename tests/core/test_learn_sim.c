@@ -247,6 +247,7 @@ static void spoil(world *w, double factor)
         o.wait_poll *= factor;
         o.copy *= factor;
         o.copy_byte *= factor;
+        o.copy_row *= factor;
         o.copy_out *= factor;
         o.copy_byte_out *= factor;
         assert_ok(planner_profile_learn_overheads(profile, dev, &o));

@@ -35,9 +35,11 @@ static problem *three(void)
         q->devices[d] = problem_device(0, 0, 0, 0, true);
     q->devices[1].memory_index = 2;
     q->devices[1].copy_ns = 7;
+    q->devices[1].copy_row_ns = 7;
     q->devices[1].copy_byte_ns = 1;
     q->devices[2].memory_index = 3;
     q->devices[2].copy_ns = 9;
+    q->devices[2].copy_row_ns = 9;
     q->devices[2].copy_byte_ns = 2;
     return q;
 }
@@ -373,7 +375,8 @@ static void test_forecast(void **state)
                                     .wait_poll = 100,
                                     .wait_block = 100,
                                     .copy = test_below(&r, 2000),
-                                    .copy_byte = test_below(&r, 100) / 50.0};
+                                    .copy_byte = test_below(&r, 100) / 50.0,
+                                    .copy_row = test_below(&r, 500)};
             check_scene(&s);
         }
         close_scene(&s);
