@@ -129,7 +129,7 @@ static clv_status check_run(clv_device *dev, const core_command *c,
  * many to count. */
 static uint64_t span_of(const core_command *c, uint64_t pitch)
 {
-    const uint64_t more = c->n_rows > 1 ? c->n_rows - 1 : 0;
+    const uint64_t more = c->size && c->n_rows > 1 ? c->n_rows - 1 : 0;
     if (more && (pitch < c->size || pitch > (UINT64_MAX - c->size) / more))
         return UINT64_MAX;
     return more * pitch + c->size;

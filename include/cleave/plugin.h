@@ -772,8 +772,9 @@ typedef struct clv_command {
     uint64_t src_offset, dst_offset, size;
     uint32_t pattern, reserved2;
     /* COPY, where the device has CLV_DEVICE_COPIES_ROWS: so many rows of size
-       bytes, each that many bytes behind the one before, size or more. 0 and 1:
-       one row, and the pitches mean nothing */
+       bytes, each that many bytes behind the one before, size or more. What
+       lies between rows is not touched. 0 and 1: one row, and the pitches mean
+       nothing */
     uint64_t n_rows, src_pitch, dst_pitch;
 } clv_command;
 

@@ -157,7 +157,8 @@ static inline char *clv_buffer_range(const clv_plugin_buffer *buf,
 /* Of a COPY or FILL, read by clv_read(). */
 static inline uint64_t clv_copy_rows(const clv_command *c)
 {
-    return c->kind == CLV_COMMAND_COPY && c->n_rows > 1 ? c->n_rows : 1;
+    return c->kind == CLV_COMMAND_COPY && c->size && c->n_rows > 1 ? c->n_rows
+                                                                   : 1;
 }
 
 /* Of the buffer from the first of the bytes to the last; UINT64_MAX: too many

@@ -66,6 +66,124 @@ static void run_copy(kit *k, const void *arg)
             check_copies(k, p, from, to);
 }
 
+/* size bytes as n rows; src_pitch and dst_pitch from one to the next. */
+typedef struct rows {
+    uint64_t n, src, src_pitch, dst, dst_pitch, size;
+} rows;
+
+static clv_command copy_rows(clv_plugin_buffer *dst, clv_plugin_buffer *src,
+                             const rows *r)
+{
+    clv_command c = kit_copy(dst, r->dst, src, r->src, r->size);
+    c.n_rows = r->n;
+    c.src_pitch = r->src_pitch;
+    c.dst_pitch = r->dst_pitch;
+    return c;
+}
+
+/* Any that fit into SPACE bytes. */
+static rows random_rows(kit *k)
+{
+    rows r = {.n = kit_random_below(k, 30), .size = kit_random_below(k, 130)};
+    const uint64_t most = r.n > 1 ? SPACE / r.n - r.size : 0;
+    r.src_pitch = r.size + kit_random_below(k, (uint32_t)most + 1);
+    r.dst_pitch = r.size + kit_random_below(k, (uint32_t)most + 1);
+    const uint64_t steps = r.n > 1 ? r.n - 1 : 0;
+    r.src = kit_random_below(
+        k, (uint32_t)(SPACE - r.size - steps * r.src_pitch) + 1);
+    r.dst = kit_random_below(
+        k, (uint32_t)(SPACE - r.size - steps * r.dst_pitch) + 1);
+    return r;
+}
+
+static void check_rows(kit *k, kit_plugin *p, uint32_t from, uint32_t to)
+{
+    uint8_t data[SPACE], want[SPACE], back[SPACE];
+    const uint32_t visible = kit_visible_type(p);
+    clv_plugin_buffer *a = kit_buffer(p, from, SPACE),
+                      *b = kit_buffer(p, to, SPACE),
+                      *host = kit_buffer(p, visible, SPACE),
+                      *out = kit_buffer(p, visible, SPACE);
+    for (int i = 0; i < SPACE; i++)
+        data[i] = kit_pattern((uint64_t)i, 11 + from * 8 + to);
+    kit_bytes_put(p, visible, host, 0, data, sizeof data);
+    for (int i = 0; i < 60; i++) {
+        const rows r = random_rows(k);
+        const clv_command c[] = {
+            kit_copy(a, 0, host, 0, SPACE), kit_fill(b, 0, SPACE, 0x77777777),
+            copy_rows(b, a, &r), kit_copy(out, 0, b, 0, SPACE)};
+        kit_do(p, c, 4, "a copy of rows");
+        kit_bytes_get(p, visible, out, 0, back, SPACE);
+        memset(want, 0x77, sizeof want);
+        for (uint64_t j = 0; j < (r.n > 1 ? r.n : 1); j++)
+            memcpy(want + r.dst + j * r.dst_pitch,
+                   data + r.src + j * r.src_pitch, r.size);
+        for (int j = 0; j < SPACE; j++)
+            KIT_CHECK(k, back[j] == want[j],
+                      "COPY of %llu rows of %llu bytes from %llu, each %llu "
+                      "behind the last, of memory type %u to %llu, each %llu "
+                      "behind the last, of type %u: byte %d is %#x, not %#x",
+                      (unsigned long long)r.n, (unsigned long long)r.size,
+                      (unsigned long long)r.src,
+                      (unsigned long long)r.src_pitch, (unsigned)from,
+                      (unsigned long long)r.dst,
+                      (unsigned long long)r.dst_pitch, (unsigned)to, j, back[j],
+                      want[j]);
+    }
+    p->api.buffer_free(a);
+    p->api.buffer_free(b);
+    p->api.buffer_free(host);
+    p->api.buffer_free(out);
+}
+
+/* Rows that leave a buffer, overlap, or are too many to count. */
+static void check_bad_rows(kit *k, kit_plugin *p)
+{
+    static const rows bad[] = {
+        {4, 0, 16, 0, 17, 14},
+        {4, 0, 17, 0, 16, 14},
+        {4, 3, 16, 0, 16, 14},
+        {4, 0, 16, 3, 16, 14},
+        {4, 0, 13, 0, 16, 14},
+        {4, 0, 16, 0, 13, 14},
+        {4, 0, 16, 0, UINT64_MAX, 14},
+        {UINT64_MAX, 0, 16, 0, 16, 14},
+        {3, 0, UINT64_MAX / 2, 0, 16, 8},
+    };
+    const uint32_t type = kit_visible_type(p);
+    clv_plugin_buffer *a = kit_buffer(p, type, 64),
+                      *b = kit_buffer(p, type, 64);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const clv_command c = copy_rows(a, b, &bad[i]);
+        kit_expect(
+            k, kit_try_submit(p, &c, 1, NULL, NULL, 0), CLV_ERR_INVALID,
+            "submit of a COPY of %llu rows of %llu bytes from %llu, each "
+            "%llu behind the last, to %llu, each %llu behind the last, "
+            "with buffers of 64 bytes",
+            (unsigned long long)bad[i].n, (unsigned long long)bad[i].size,
+            (unsigned long long)bad[i].src,
+            (unsigned long long)bad[i].src_pitch,
+            (unsigned long long)bad[i].dst,
+            (unsigned long long)bad[i].dst_pitch);
+    }
+    p->api.buffer_free(a);
+    p->api.buffer_free(b);
+}
+
+static void run_rows(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_under_test(k);
+    (void)arg;
+    if (!(p->info.flags & CLV_DEVICE_COPIES_ROWS)) {
+        kit_skip(k, "the device has no CLV_DEVICE_COPIES_ROWS");
+        return;
+    }
+    for (uint32_t from = 0; from < p->n_mem_types; from++)
+        for (uint32_t to = 0; to < p->n_mem_types; to++)
+            check_rows(k, p, from, to);
+    check_bad_rows(k, p);
+}
+
 static void run_fill(kit *k, const void *arg)
 {
     static const uint32_t pattern = 0x04030201;
@@ -173,6 +291,7 @@ void memory_list_transfers(kit_list *l)
 {
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
     kit_add(l, KIT_PER_DEVICE, sees, run_copy, NULL, "transfers.copy");
+    kit_add(l, KIT_PER_DEVICE, sees, run_rows, NULL, "transfers.rows");
     kit_add(l, KIT_PER_DEVICE, sees, run_fill, NULL, "transfers.fill");
     kit_add(l, KIT_PER_DEVICE, sees, run_large, NULL, "transfers.large");
     kit_add(l, KIT_PER_DEVICE, sees, run_bad_ranges, NULL,

@@ -1,5 +1,6 @@
 #include "schedule.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What a piece needs. */

@@ -75,8 +75,8 @@ static void describe(const clv_plugin_instance *inst, const cpu_setup *setup,
     snprintf(info->driver, sizeof info->driver, "cleave %s %s", CPU_VERSION,
              cpu_level_name(inst->level));
     info->kind = CLV_DEVICE_CPU;
-    info->flags =
-        CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT | CLV_DEVICE_SOFTWARE;
+    info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
+                  CLV_DEVICE_SOFTWARE | CLV_DEVICE_COPIES_ROWS;
     memcpy(info->uuid, CLV_UUID_HOST, sizeof info->uuid);
     info->clock = CLV_CLOCK_REAL;
     info->n_mem_types = 1;

@@ -100,6 +100,10 @@ static void move_piece(void *ctx, uint32_t chunk, uint32_t worker)
 
 static void run_transfer(clv_plugin_device *dev, const clv_command *c)
 {
+    if (clv_copy_rows(c) > 1) {
+        clv_buffer_move(c);
+        return;
+    }
     transfer t = {.dst = c->dst->data + c->dst_offset,
                   .size = c->size,
                   .pattern = c->pattern};

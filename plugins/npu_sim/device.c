@@ -164,7 +164,8 @@ static void describe(const npu_config *config, const npu_settings *s,
     snprintf(info->driver, sizeof info->driver, "npu_sim %s %016" PRIx64,
              NPU_VERSION, s->hash);
     info->kind = s->kind;
-    info->flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_SOFTWARE;
+    info->flags =
+        CLV_DEVICE_FLAG_STORE | CLV_DEVICE_SOFTWARE | CLV_DEVICE_COPIES_ROWS;
     if (s->flag_wait)
         info->flags |= CLV_DEVICE_FLAG_WAIT;
     if (s->is_static)

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define BURST 64u /* bytes that memory gives at once */
+
 void npu_job_free(npu_job *job)
 {
     if (!job)
@@ -58,6 +60,13 @@ static uint32_t count_phases(const npu_job *job)
     return n;
 }
 
+/* Each row of several is moved in whole bursts. */
+static uint64_t moved_bytes(const clv_command *c)
+{
+    const uint64_t rows = clv_copy_rows(c);
+    return rows > 1 ? rows * ((c->size + BURST - 1) / BURST * BURST) : c->size;
+}
+
 /* One for the start of a program and one for each node; one for a move. */
 static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
 {
@@ -69,7 +78,7 @@ static npu_phase *add_phases(const npu_job *job, uint32_t index, npu_phase *at)
         const bool copy = c->kind == CLV_COMMAND_COPY;
         const bool from = copy && c->src->allocated == NPU_MEMORY_OWN;
         const bool to = copy && c->dst->allocated == NPU_MEMORY_OWN;
-        npu_move_cost(s, c->size, copy,
+        npu_move_cost(s, moved_bytes(c), copy,
                       from == to ? NPU_LINK_NONE
                       : to       ? NPU_LINK_IN
                                  : NPU_LINK_OUT,

@@ -24,14 +24,17 @@
     F(CreateSubBuffer)                                                         \
     F(EnqueueBarrierWithWaitList)                                              \
     F(EnqueueCopyBuffer)                                                       \
+    F(EnqueueCopyBufferRect)                                                   \
     F(EnqueueFillBuffer)                                                       \
     F(EnqueueMapBuffer)                                                        \
     F(EnqueueMigrateMemObjects)                                                \
     F(EnqueueMarkerWithWaitList)                                               \
     F(EnqueueNDRangeKernel)                                                    \
     F(EnqueueReadBuffer)                                                       \
+    F(EnqueueReadBufferRect)                                                   \
     F(EnqueueUnmapMemObject)                                                   \
     F(EnqueueWriteBuffer)                                                      \
+    F(EnqueueWriteBufferRect)                                                  \
     F(Finish)                                                                  \
     F(Flush)                                                                   \
     F(GetDeviceIDs)                                                            \

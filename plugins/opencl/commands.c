@@ -48,6 +48,45 @@ static cl_int write_pinned(clv_plugin_device *dev, const ocl_job *job,
     return error;
 }
 
+static cl_int copy_pinned(clv_plugin_device *dev, const ocl_job *job,
+                          const clv_command *c, cl_event *event)
+{
+    const char *from = c->src->data + c->src_offset;
+    char *to = c->dst->data + c->dst_offset;
+    const uint64_t rows = clv_copy_rows(c);
+    cl_mem scratch;
+    cl_int error = get_scratch(dev, job, &scratch);
+    for (uint64_t i = 0; i < rows && !error; i++)
+        error = write_pinned(dev, job, scratch, from + i * c->src_pitch,
+                             to + i * c->dst_pitch, c->size,
+                             i + 1 < rows ? NULL : event);
+    return error;
+}
+
+/* Rows between two buffers of which one at most is pinned. Some drivers take
+ * only origins inside a row. */
+static cl_int copy_rows(clv_plugin_device *dev, const ocl_job *job,
+                        const clv_command *c, cl_event *event)
+{
+    const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
+    const size_t region[] = {c->size, c->n_rows, 1}, none[] = {0, 0, 0};
+    const size_t from[] = {c->src_offset % c->src_pitch,
+                           c->src_offset / c->src_pitch, 0};
+    const size_t to[] = {c->dst_offset % c->dst_pitch,
+                         c->dst_offset / c->dst_pitch, 0};
+    if (is_pinned(src))
+        return dev->cl->EnqueueWriteBufferRect(
+            job->queue, dst->mem, CL_FALSE, to, none, region, c->dst_pitch, 0,
+            c->src_pitch, 0, src->base.data + c->src_offset, 0, NULL, event);
+    if (is_pinned(dst))
+        return dev->cl->EnqueueReadBufferRect(
+            job->queue, src->mem, CL_FALSE, from, none, region, c->src_pitch, 0,
+            c->dst_pitch, 0, dst->base.data + c->dst_offset, 0, NULL, event);
+    return dev->cl->EnqueueCopyBufferRect(job->queue, src->mem, dst->mem, from,
+                                          to, region, c->src_pitch, 0,
+                                          c->dst_pitch, 0, 0, NULL, event);
+}
+
 static cl_int copy(clv_plugin_device *dev, const ocl_job *job,
                    const clv_command *c, cl_event *event)
 {
@@ -55,13 +94,10 @@ static cl_int copy(clv_plugin_device *dev, const ocl_job *job,
     const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
     const char *from = src->base.data + c->src_offset;
     char *to = dst->base.data + c->dst_offset;
-    if (is_pinned(src) && is_pinned(dst)) {
-        cl_mem scratch;
-        cl_int error = get_scratch(dev, job, &scratch);
-        return error
-                   ? error
-                   : write_pinned(dev, job, scratch, from, to, c->size, event);
-    }
+    if (is_pinned(src) && is_pinned(dst))
+        return copy_pinned(dev, job, c, event);
+    if (clv_copy_rows(c) > 1)
+        return copy_rows(dev, job, c, event);
     if (is_pinned(src))
         return cl->EnqueueWriteBuffer(job->queue, dst->mem, CL_FALSE,
                                       c->dst_offset, c->size, from, 0, NULL,

@@ -124,8 +124,8 @@ static void describe(const ocl_api *cl, ocl_properties *d, cl_device_type type)
     d->info.kind = d->is_cpu                   ? CLV_DEVICE_CPU
                    : type & CL_DEVICE_TYPE_GPU ? CLV_DEVICE_GPU
                                                : CLV_DEVICE_OTHER;
-    d->info.flags =
-        CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT | CLV_DEVICE_REPACKS;
+    d->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
+                    CLV_DEVICE_REPACKS | CLV_DEVICE_COPIES_ROWS;
     if (d->is_cpu)
         d->info.flags |= CLV_DEVICE_SOFTWARE;
     d->info.clock = CLV_CLOCK_REAL;

@@ -3,6 +3,8 @@
 #include "memory.h"
 #include "work.h"
 
+#define MAX_REGIONS 64 /* of one command that copies */
+
 VkResult vk_make_commands(clv_plugin_device *dev, VkCommandPool *pool,
                           VkCommandBuffer *cb)
 {
@@ -146,6 +148,22 @@ static void copy(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer src,
         dev->api.CmdCopyBuffer(cb, src, dst, 1, &region);
 }
 
+static void copy_rows(clv_plugin_device *dev, VkCommandBuffer cb, VkBuffer src,
+                      uint64_t from, VkBuffer dst, uint64_t to,
+                      const clv_command *c)
+{
+    VkBufferCopy regions[MAX_REGIONS];
+    uint32_t n = 0;
+    for (uint64_t i = 0; i < c->n_rows; i++) {
+        regions[n++] = (VkBufferCopy){from + i * c->src_pitch,
+                                      to + i * c->dst_pitch, c->size};
+        if (n == MAX_REGIONS || i + 1 == c->n_rows) {
+            dev->api.CmdCopyBuffer(cb, src, dst, n, regions);
+            n = 0;
+        }
+    }
+}
+
 static uint32_t rotated(uint32_t pattern, uint64_t bytes)
 {
     uint32_t shift = (uint32_t)(bytes % 4) * 8;
@@ -183,6 +201,9 @@ void vk_record_move(clv_plugin_device *dev, const vk_work *work,
     if (c->kind == CLV_COMMAND_FILL)
         fill(dev, cb, work->scratch->buffer, dst->block->buffer, to, c->size,
              c->pattern);
+    else if (clv_copy_rows(c) > 1)
+        copy_rows(dev, cb, src->block->buffer, src->offset + c->src_offset,
+                  dst->block->buffer, to, c);
     else
         copy(dev, cb, src->block->buffer, src->offset + c->src_offset,
              dst->block->buffer, to, c->size);

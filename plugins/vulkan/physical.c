@@ -201,7 +201,8 @@ static void describe(const clv_host_api *host, vk_physical *p)
                    : p->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? CLV_DEVICE_OTHER
                                                               : CLV_DEVICE_GPU;
     p->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
-                    CLV_DEVICE_REPACKS | (cpu ? CLV_DEVICE_SOFTWARE : 0u);
+                    CLV_DEVICE_REPACKS | CLV_DEVICE_COPIES_ROWS |
+                    (cpu ? CLV_DEVICE_SOFTWARE : 0u);
     p->info.n_mem_types = types.n;
     p->info.memory_size =
         gpu_memory_limit(host, p->info.memory_size, vk_owns_memory(p));

@@ -1126,6 +1126,31 @@ static void test_bad_submits(void **state)
     copy.size = 256;
     copy.src_offset = 300;
     refuse_command(&copy, "source");
+    core_command rows = {.kind = CLV_COMMAND_COPY,
+                         .src = k.y,
+                         .dst = k.x,
+                         .size = 60,
+                         .n_rows = 4,
+                         .src_pitch = 64,
+                         .dst_pitch = 64};
+    const core_submit of_rows = {.commands = &rows, .n_commands = 1};
+    assert_int_equal(core_device_submit(dev, &of_rows), CLV_ERR_UNSUPPORTED);
+    assert_message("4 rows");
+    dev->info.flags |= CLV_DEVICE_COPIES_ROWS;
+    assert_ok(core_device_submit(dev, &of_rows));
+    assert_int_equal(mock.commands[0].n_rows, 4);
+    assert_int_equal(mock.commands[0].src_pitch, 64);
+    rows.dst_pitch = 66;
+    refuse_command(&rows, "destination");
+    rows.dst_pitch = 59;
+    refuse_command(&rows, "destination");
+    rows.dst_pitch = 64;
+    rows.n_rows = UINT64_MAX;
+    refuse_command(&rows, "destination");
+    rows.n_rows = 4;
+    rows.src_offset = 512 - 4 * 64;
+    rows.src_pitch = 66;
+    refuse_command(&rows, "source");
     core_command fill = {.kind = CLV_COMMAND_FILL, .dst = k.x, .size = 6};
     refuse_command(&fill, "whole words");
     core_command unknown = {.kind = 9};

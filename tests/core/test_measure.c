@@ -353,6 +353,7 @@ static void check_overheads(rig *r, clv_device *dev)
     assert_near(o.copy, figure(r, dev, "copy_us") * 1e3, 2);
     double byte = 2 / figure(r, dev, "bandwidth"); /* read and written */
     assert_near(o.copy_byte, byte, byte * 1e-3);
+    assert_near(o.copy_row, 0, 1);
 }
 
 static void test_overheads(void **state)

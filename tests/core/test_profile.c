@@ -767,9 +767,9 @@ static void test_first_copies(void **state)
     assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
     assert_int_equal(fake.copies, 1);
     const planner_overheads *o = planner_profile_overheads(r.profile, r.a);
-    const planner_overheads *usual = planner_usual_overheads(r.a);
+    const planner_overheads *start = planner_usual_overheads(r.a);
     assert_float_equal(o->copy_byte, 0.02, 1e-9);
-    assert_float_equal(o->submit, usual->submit, 1e-9);
+    assert_float_equal(o->submit, start->submit, 1e-9);
     assert_ok(planner_profile_cover(r.profile, r.layer.graph, &params));
     assert_int_equal(fake.copies, 1);
     assert_ok(cover(&r, NULL));

@@ -410,17 +410,17 @@ static void test_points(void **state)
         uint32_t options[400], near = 0, n = 0;
         double ns[1200], *at = ns;
         truth_make(&t, q);
-        for (uint32_t i = 0; i < 400; i++)
-            options[i] = test_below(&r, 3);
+        for (uint32_t j = 0; j < 400; j++)
+            options[j] = test_below(&r, 3);
         assert_ok(planner_improve_all(&t.schedule, &none, options, ns));
-        for (uint32_t i = 0; i < 400; i++) {
-            const uint32_t own = options[i];
-            for (options[i] = 0; options[i] < 3; options[i]++, n++) {
+        for (uint32_t j = 0; j < 400; j++) {
+            const uint32_t own = options[j];
+            for (options[j] = 0; options[j] < 3; options[j]++, n++) {
                 const double want =
                     planner_evaluate(&t.schedule, options, t.state, NULL, NULL);
                 near += fabs(*at++ - want) <= 1e-5 * want;
             }
-            options[i] = own;
+            options[j] = own;
         }
         print_message("ring of %llu, copies %g ns a byte: %u of %u exact\n",
                       (unsigned long long)ring, copy_ns, near, n);
