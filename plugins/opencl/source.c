@@ -13,7 +13,7 @@ static void build_options(const clv_plugin_device *dev, char out[MAX_OPTIONS])
 {
     const clv_host_api *host = dev->base.host;
     const char *more = host->option(host->host, "options");
-    snprintf(out, MAX_OPTIONS, "-cl-std=CL1.2 %s", more ? more : "");
+    snprintf(out, MAX_OPTIONS, "-cl-std=CL1.2 -w %s", more ? more : "");
 }
 
 void ocl_identify(clv_plugin_device *dev)

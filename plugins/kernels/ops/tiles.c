@@ -1,7 +1,8 @@
 #include "ops/tiles.h"
 #include "code/formats.h"
 
-#define GEMV_ROWS 8 /* of x, at most */
+#define GEMV_ROWS 8   /* of x, at most */
+#define GROUP_TILES 8 /* that a group makes: whole blocks of any format */
 
 static bool is_grouped(const clv_tensor_desc *w)
 {
@@ -191,6 +192,13 @@ static clv_status lower_row_scales(gpu_lowering *lowering, const gpu_node *node,
                                  : gpu_add_run(lowering, &call);
 }
 
+/* Of local memory for a row's blocks of the tiles that a group makes, odd. */
+static int64_t raw_words(uint32_t dtype)
+{
+    const clv_format *f = clv_format_of(dtype);
+    return (GROUP_TILES * 32 / f->elements * f->bytes / 4 + 1) | 1;
+}
+
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            int64_t first, int64_t count, uint32_t *buffer)
 {
@@ -204,8 +212,13 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                 : gpu_share_scratch(lowering, GPU_SCRATCH_TILES, size, buffer));
     if (is_bf16(w))
         CLV_TRY(lower_row_scales(lowering, node, first, count, *buffer));
-    gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
-                  node->index, 64);
+    const bool integers = gpu_is_integers(w->dtype);
+    if (integers)
+        gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
+                      node->index, 16 * GROUP_TILES);
+    else
+        gpu_call_init(&call, "convert_tiles_floats",
+                      gpu_template_convert_tiles_floats, node->index, 64);
     if (w->quant)
         gpu_call_use(&call, gpu_template_scales);
     gpu_operand *from = gpu_call_rows(&call, "w", &node->in[1], false);
@@ -216,8 +229,16 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     if (w->quant)
         gpu_add_scales(&call, node, first);
     gpu_tile_defines(&call, node);
-    gpu_call_define(&call, "BFLOATS", is_bf16(w));
-    call.groups[0] = gpu_constant((w->dims[1] / 32 * 16 + 63) / 64);
+    if (integers) {
+        gpu_call_define(&call, "GROUP", 16 * GROUP_TILES);
+        gpu_call_define(&call, "TILES", GROUP_TILES);
+        gpu_call_define(&call, "RAW_WORDS", raw_words(w->dtype));
+        call.groups[0] =
+            gpu_constant((w->dims[1] / 32 + GROUP_TILES - 1) / GROUP_TILES);
+    } else {
+        gpu_call_define(&call, "BFLOATS", is_bf16(w));
+        call.groups[0] = gpu_constant(w->dims[1] / 32 * 256 / 64);
+    }
     call.groups[1] = gpu_constant(rows);
     return keep ? gpu_add_setup(lowering, &call) : gpu_add_run(lowering, &call);
 }
