@@ -97,41 +97,123 @@ static clv_status find_weights(clv_plan *plan, planner_streams *s,
 /* ------------------------------------------------------------------------ */
 /* The ring                                                                  */
 
+/* Entries of one node, from the first on, lie side by side. */
+typedef struct entries {
+    uint32_t first, n;
+    uint64_t bytes;
+} entries;
+
+static entries entries_from(const planner_stream *list, uint32_t n,
+                            uint32_t first)
+{
+    entries e = {.first = first};
+    while (first + e.n < n && list[first + e.n].node == list[first].node)
+        e.bytes += list[first + e.n++].size;
+    return e;
+}
+
 static uint64_t ring_size(const core_plan_device *d, const planner_stream *list,
                           uint32_t n)
 {
     uint64_t largest = 0, all = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        largest = list[i].size > largest ? list[i].size : largest;
-        all += list[i].size;
+    for (uint32_t i = 0; i < n;) {
+        const entries e = entries_from(list, n, i);
+        largest = e.bytes > largest ? e.bytes : largest;
+        all += e.bytes;
+        i += e.n;
     }
     const uint64_t size = planner_ring_bytes(d, largest);
     return size < all ? round_up(size) : all;
 }
 
-static bool overlap(const planner_stream *a, const planner_stream *b)
+/* They do not fit there; or, of entries, none lies there. */
+#define NOWHERE (-1)
+
+static int64_t fitting(int64_t offset, const entries *e, uint64_t size)
 {
-    return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+    return offset >= 0 && (uint64_t)offset + e->bytes <= size ? offset
+                                                              : NOWHERE;
 }
 
-/* One behind the other, again from the begin where the ring ends. A copy comes
- * after the last node that reads what it overwrites, and they stay in order.
- * beside: the work; else it would only delay what comes before its node. */
+/* Where they may lie: beside those of the node before, and at the ends of the
+ * ring. */
+static void find_places(const entries *e, const entries *before, uint64_t at,
+                        uint64_t size, int64_t places[4])
+{
+    places[0] = fitting((int64_t)(at + before->bytes), e, size);
+    places[1] = 0;
+    places[2] = (int64_t)(size - e->bytes);
+    places[3] = fitting((int64_t)at - (int64_t)e->bytes, e, size);
+}
+
+/* The latest entry that they overwrite at the offset. */
+static int64_t latest_at(const planner_stream *list, const entries *e,
+                         int64_t offset)
+{
+    const uint64_t begin = (uint64_t)offset, end = begin + e->bytes;
+    for (uint32_t j = e->first; j > 0; j--)
+        if (begin < list[j - 1].offset + list[j - 1].size &&
+            list[j - 1].offset < end)
+            return j - 1;
+    return NOWHERE;
+}
+
+static void put_at(planner_stream *list, const entries *e, int64_t offset)
+{
+    for (uint32_t i = 0; i < e->n; i++) {
+        list[e->first + i].offset = (uint64_t)offset;
+        offset += (int64_t)list[e->first + i].size;
+    }
+}
+
+/* Puts them where they overwrite the oldest entries; of several such places,
+ * where those of the next node, if there is one, then overwrite the oldest.
+ * Answers the latest that they overwrite. before: those of the node before,
+ * that lie at `at`. */
+static int64_t put(planner_stream *list, const entries *e,
+                   const entries *before, uint64_t at, const entries *next,
+                   uint64_t size)
+{
+    int64_t places[4], best = 0, least = INT64_MAX, next_least = INT64_MAX;
+    find_places(e, before, at, size, places);
+    for (uint32_t k = 0; k < 4; k++) {
+        if (places[k] == NOWHERE)
+            continue;
+        const int64_t latest = latest_at(list, e, places[k]);
+        int64_t then = 0;
+        if (next) {
+            put_at(list, e, places[k]);
+            then = put(list, next, e, (uint64_t)places[k], NULL, size);
+        }
+        if (latest < least || (latest == least && then < next_least)) {
+            best = places[k];
+            least = latest;
+            next_least = then;
+        }
+    }
+    put_at(list, e, best);
+    return least;
+}
+
+/* A copy comes after the last node that reads what it overwrites, and copies
+ * stay in order. beside: the work; else a copy would only delay what comes
+ * before its node. */
 static void fill_ring(planner_stream *list, uint32_t n, uint64_t size,
                       bool beside)
 {
-    uint64_t end = 0;
-    uint32_t first = 0; /* the oldest that nothing has overwritten */
-    for (uint32_t i = 0; i < n; i++) {
-        planner_stream *s = &list[i];
-        s->offset = size - end < s->size ? 0 : end;
-        end = s->offset + s->size;
-        s->at = !beside ? s->node : i ? list[i - 1].at : 0;
-        for (uint32_t j = first; j < i; j++)
-            if (overlap(s, &list[j])) {
-                s->at = list[j].node + 1 > s->at ? list[j].node + 1 : s->at;
-                first = j;
-            }
+    entries before = {0}, e = entries_from(list, n, 0);
+    uint32_t at = 0; /* the node that copies may run before */
+    while (e.n) {
+        const entries next = entries_from(list, n, e.first + e.n);
+        const int64_t over =
+            put(list, &e, &before, before.n ? list[before.first].offset : 0,
+                next.n ? &next : NULL, size);
+        if (over != NOWHERE && list[over].node + 1 > at)
+            at = list[over].node + 1;
+        for (uint32_t i = 0; i < e.n; i++)
+            list[e.first + i].at = beside ? at : list[e.first].node;
+        before = e;
+        e = next;
     }
 }
 

@@ -7,8 +7,9 @@
 
 #include "../../core/plan/plan.h"
 
-/* Twice the largest weight, so that one is copied while another is read; or
- * more, where the device's memory is that much larger. */
+/* Twice what a node reads of it at most, a weight and its scales, so that those
+ * of one node are copied while another's are read; or more, where the device's
+ * memory is that much larger. */
 #define PLANNER_RING_BYTES ((uint64_t)256 << 20)
 #define PLANNER_RING_PART 32
 
