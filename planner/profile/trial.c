@@ -470,24 +470,43 @@ clv_status planner_trial_spans(clv_device *dev, planner_trial_span *spans,
     return status;
 }
 
+/* Of nodes; a node's records follow one another, one for each of its kernels.
+ */
+typedef struct sums {
+    double *ns;
+    uint32_t n, most, node; /* node: that of the latest record */
+} sums;
+
+static void add_record(sums *s, const clv_trace_record *r, double tick_ns)
+{
+    const double ns = (double)(r->end - r->begin) * tick_ns;
+    if (s->n && s->node == r->node)
+        s->ns[s->n - 1] += ns;
+    else if (s->n < s->most)
+        s->ns[s->n++] = ns;
+    else
+        return;
+    s->node = r->node;
+}
+
 uint32_t planner_trial_nodes(clv_device *dev, uint64_t correlation, double *ns,
                              uint32_t most)
 {
     clv_trace_record records[RECORDS];
     clv_calibration c = {0};
-    uint32_t count = RECORDS, n = 0;
+    uint32_t count = RECORDS;
+    sums sum = {.ns = ns, .most = most, .node = CLV_NO_TENSOR};
     if (core_device_calibrate(dev, &c))
         return 0;
     while (count == RECORDS) {
         if (core_device_trace_read(dev, &count, records))
-            return n;
+            return sum.n;
         for (uint32_t i = 0; i < count; i++)
-            if (records[i].correlation == correlation && n < most &&
+            if (records[i].correlation == correlation &&
                 records[i].node != CLV_NO_TENSOR)
-                ns[n++] =
-                    (double)(records[i].end - records[i].begin) * c.tick_ns;
+                add_record(&sum, &records[i], c.tick_ns);
     }
-    return n;
+    return sum.n;
 }
 
 void planner_trial_forget(clv_device *dev)

@@ -531,6 +531,28 @@ static void test_cpu(void **state)
     finish(&r);
 }
 
+/* What a node takes that is several kernels. */
+static void test_kernels(void **state)
+{
+    (void)state;
+    static const planner_workload work = {MATMUL(CLV_DTYPE_F32), 8, 256, 512,
+                                          0};
+    const planner_meter_params quick = {
+        .max_seconds = 0.1, .repetitions = 5, .max_pool = 32 << 20};
+    double ns[2];
+    for (int i = 0; i < 2; i++) {
+        char settings[80];
+        snprintf(settings, sizeof settings,
+                 "core.plugins=ref ref.devices=1 ref.trace_nodes0=%d",
+                 i ? 8 : 1);
+        rig r = rig_make_with(NULL, settings, &quick);
+        ns[i] = time_of(&r, device(&r, "ref:0"), &work);
+        finish(&r);
+    }
+    print_message("one kernel %g ns, eight %g ns\n", ns[0], ns[1]);
+    assert_true(ns[1] > ns[0] / 2 && ns[1] < ns[0] * 2);
+}
+
 /* Two devices of one kind, and two of different clocks. */
 static void test_two_cpus(void **state)
 {
@@ -618,6 +640,7 @@ int main(void)
         cmocka_unit_test(test_own_memory),
         cmocka_unit_test(test_jitter),
         cmocka_unit_test(test_cpu),
+        cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_two_cpus),
         cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_not_taken),

@@ -85,6 +85,18 @@ static void add_scales(const ref_command *c, uint32_t tensor, ref_view *view,
     view->scales = scales;
 }
 
+/* As kernels that follow one another, of equal times. */
+static void record_node(clv_plugin_device *dev, const ref_job *job,
+                        uint32_t index, uint32_t node, uint64_t begin)
+{
+    const clv_subgraph *g = job->commands[index].program->graph;
+    const uint64_t ticks = ref_ticks(dev) - begin;
+    const uint32_t n = dev->settings->trace_nodes;
+    for (uint32_t i = 0; i < n; i++)
+        ref_record(dev, job, index, node, clv_op_name(g->nodes[node].op),
+                   begin + ticks * i / n, begin + ticks * (i + 1) / n);
+}
+
 static void run_program(clv_plugin_device *dev, const ref_job *job,
                         uint32_t index)
 {
@@ -108,8 +120,7 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
         }
         uint64_t begin = ref_ticks(dev);
         ref_run_node(node, in, &out);
-        if (dev->settings->trace_nodes)
-            ref_record(dev, job, index, i, clv_op_name(node->op), begin);
+        record_node(dev, job, index, i, begin);
     }
 }
 
@@ -136,7 +147,7 @@ static void run_command(clv_plugin_device *dev, const ref_job *job,
              : c->kind == CLV_COMMAND_COPY ? "copy"
                                            : "fill",
              dev->index);
-    ref_record(dev, job, index, CLV_NO_TENSOR, name, begin);
+    ref_record(dev, job, index, CLV_NO_TENSOR, name, begin, ref_ticks(dev));
 }
 
 /* Why it is too late to begin: all that the job would signal has failed. */

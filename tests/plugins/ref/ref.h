@@ -58,7 +58,8 @@ typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
     bool flag_wait, is_virtual, import, import_writable, hide, in_place,
         progress, split;
-    bool trace_nodes, prefers, fickle;
+    bool prefers, fickle;
+    uint32_t trace_nodes; /* records of a node */
     uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,
         tick_ns;
     uint32_t pointer_align, stride_align;
@@ -307,7 +308,7 @@ clv_status ref_progress(clv_plugin_device *dev);
 
 uint64_t ref_ticks(const clv_plugin_device *dev);
 void ref_record(clv_plugin_device *dev, const ref_job *job, uint32_t command,
-                uint32_t node, const char *name, uint64_t begin);
+                uint32_t node, const char *name, uint64_t begin, uint64_t end);
 clv_status ref_trace_read(clv_plugin_device *dev, uint32_t *count,
                           clv_trace_record *out, uint32_t stride);
 clv_status ref_calibrate(clv_plugin_device *dev, clv_calibration *out);

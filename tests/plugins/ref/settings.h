@@ -54,8 +54,8 @@
                    "waits for flag words of other devices"),                   \
         REF_OPTION("virtual" i, BOOL, "off", 0, 0, "in virtual time"),         \
         REF_OPTION("tick_ns" i, INT, "1", 1, 1e6, "length of a tick"),         \
-        REF_OPTION("trace_nodes" i, BOOL, "off", 0, 0,                         \
-                   "times of nodes beside those of commands"),                 \
+        REF_OPTION("trace_nodes" i, INT, "0", 0, 8,                            \
+                   "records of each node, beside those of commands"),          \
         REF_OPTION("driver" i, STRING, "1", 0, 0, "version of the driver"),    \
         REF_OPTION("fail_after" i, INT, "0", 0, 1e6,                           \
                    "the submit that fails; 0: none"),                          \

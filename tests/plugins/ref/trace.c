@@ -10,11 +10,10 @@ uint64_t ref_ticks(const clv_plugin_device *dev)
 
 /* When nobody reads, the newest are lost. */
 void ref_record(clv_plugin_device *dev, const ref_job *job, uint32_t command,
-                uint32_t node, const char *name, uint64_t begin)
+                uint32_t node, const char *name, uint64_t begin, uint64_t end)
 {
     if (!job->correlation)
         return;
-    uint64_t end = ref_ticks(dev);
     pthread_mutex_lock(&dev->mutex);
     if (dev->n_records < REF_MAX_RECORDS) {
         clv_trace_record *r = &dev->records[dev->n_records++];
