@@ -114,9 +114,9 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of)
 {
-    const uint64_t room = beside_states(graph, of);
+    const uint64_t room = beside_states(graph, of) + of->given;
     const uint64_t left = less(room, planner_room_to_hold(graph, of));
-    const uint64_t largest = largest_weight(graph, of->room / WORKSPACE_PART);
+    const uint64_t largest = largest_weight(graph, room / WORKSPACE_PART);
     const uint64_t most = left / PASSING_PART;
     if (is_later(graph, of) || (largest && most < largest))
         return most;

@@ -16,6 +16,6 @@ uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of);
  * other plans work on. */
 uint64_t planner_room_to_hold(const clv_graph *graph,
                               const core_plan_device *of);
-/* For one weight that passes through. */
+/* For one weight that passes through, with what the workspace has already. */
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of);

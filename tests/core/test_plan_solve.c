@@ -726,6 +726,38 @@ static void test_streamed_parts(void **state)
     }
 }
 
+/* Another plan for the same runs, as one that was learned asks for, has the
+ * weights and the workspace of the first: it is no worse. */
+static void test_streamed_again(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "core.plan=tensor npu_sim:card.memory=40 npu_sim:card.copy_queues=1",
+        "core.plan=tensor npu_sim:card.memory=64 npu_sim:card.copy_queues=1",
+        "core.plan=tensor npu_sim:card.memory=96 npu_sim:card.copy_queues=1"};
+    for (int i = 0; i < 3; i++) {
+        world w;
+        open_world(&w, "small-card", settings[i], &deep);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_plan *first = plan_for(&w, NULL, 0), *again;
+        clv_workspace *workspace;
+        clv_exec *exec;
+        assert_ok(clv_workspace_create(w.ctx, &workspace));
+        assert_ok(clv_exec_create_in(first, workspace, &exec));
+        clv_exec_destroy(exec);
+        const clv_plan_params params = {.workspace = workspace};
+        assert_ok(clv_plan_create(w.ctx, w.l.graph, &params, &again));
+        print_message("first %g ms, again %g ms\n", predicted(first) * 1e-6,
+                      predicted(again) * 1e-6);
+        assert_true(planner_is_legal_plan(again));
+        assert_true(predicted(again) < 1.03 * predicted(first));
+        clv_plan_destroy(again);
+        clv_workspace_destroy(workspace);
+        clv_plan_destroy(first);
+        close_world(&w);
+    }
+}
+
 /* A card whose memory all weights fill is not short of memory for another plan,
  * which works with the same weights. */
 static void test_all_held(void **state)
@@ -861,6 +893,7 @@ int main(void)
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_streamed_prepared),
         cmocka_unit_test(test_streamed_parts),
+        cmocka_unit_test(test_streamed_again),
         cmocka_unit_test(test_all_held),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
