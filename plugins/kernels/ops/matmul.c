@@ -40,6 +40,13 @@ static bool is_wide(const gpu_node *node)
     return units > 8 && tiles >= (int64_t)units / 2;
 }
 
+/* A few outputs of many rows, as of a router to experts: tiles would be mostly
+ * empty, and too few. */
+static bool is_narrow(const gpu_node *node)
+{
+    return node->in[1].d.dims[0] <= 16;
+}
+
 static bool is_tuned(const gpu_node *node)
 {
     (void)node;
@@ -57,16 +64,18 @@ static bool has_int8(const gpu_node *node)
            !gpu_is_disabled(node->target, "activations_int8");
 }
 
-#define VECTOR(group_, outputs_, rows_, wanted_)                               \
+#define SUMS(group_, outputs_, rows_, ...)                                     \
     {                                                                          \
-        .name = "gemv", .text = gpu_template_gemv, .rows_max = rows_,          \
-        .items = group_, .outputs = outputs_, .rows = rows_,                   \
+        .name = "gemv", .text = gpu_template_gemv, .items = group_,            \
+        .outputs = outputs_, .rows = rows_,                                    \
         .local_bytes = 4 * outputs_ * rows_ * (group_ + 1),                    \
         .defines = {{"GROUP", group_},                                         \
                     {"ROWS", outputs_},                                        \
                     {"COLUMNS", rows_}},                                       \
-        .wanted = wanted_                                                      \
+        __VA_ARGS__                                                            \
     }
+#define VECTOR(group_, outputs_, rows_, wanted_)                               \
+    SUMS(group_, outputs_, rows_, .rows_max = rows_, .wanted = wanted_)
 #define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                                \
     {                                                                          \
         .name = "gemm_int8", .text = gpu_template_gemm_int8,                   \
@@ -89,6 +98,7 @@ static const kernel kernels[] = {
     VECTOR(32, 4, 2, NULL),
     VECTOR(32, 4, 4, NULL),
     VECTOR(32, 2, 8, NULL),
+    SUMS(64, 8, 2, .suits = is_narrow),
     BYTES_TILE(8, 8, 4, 4, NULL),
     TILE(16, 16, 4, 4, is_wide),
     TILE(8, 8, 4, 4, NULL),
