@@ -169,6 +169,10 @@ static void conclude(observation *o, planner_profile *profile, clv_device *dev)
         *s = o->samples[i];
         o->counts[n++] = count;
         s->ns = fmax(s->ns / count, PLANNER_FREE_NS);
+        if (!isfinite(s->ns)) {
+            n--;
+            continue;
+        }
         if (!planner_profile_cost(profile, dev, &s->workload, &cost))
             continue;
         if (fabs(s->ns - cost.ns) < noise / sqrt(count) * cost.ns)

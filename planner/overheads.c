@@ -14,6 +14,8 @@
 
 /* Copies that differ less in size do not tell latency and bandwidth apart. */
 #define APART 2
+/* Bytes that take so many times what else a copy takes tell of bandwidth. */
+#define LARGE 4
 
 /* What was seen of one overhead. */
 typedef struct series {
@@ -187,76 +189,121 @@ static void set_copies(observer *o, double copy, double byte, double row)
     o->changed |= PLANNER_LEARNED_COPY;
 }
 
-/* Copies of the device in the latest run, as samples of bytes and rows. */
+/* Copies of the device in the latest run, as samples of bytes. */
 typedef struct copies {
-    planner_fit_sample *samples;
-    series ratios; /* of what they took to what was known */
-    bool off;      /* some are far from it */
-    bool apart;    /* their bytes differ enough to fit a line */
-    bool rows;     /* some have more than one */
+    planner_fit_sample *samples; /* of a row alone */
+    uint32_t n;
+    double least, most; /* bytes of these */
+    series few;         /* what is left of those without their bytes */
+    series ratios;      /* of all, to what was known */
+    const core_exec_copied **rows; /* those of several */
+    double *took;                  /* [n_rows] */
+    uint32_t n_rows;
+    bool off; /* some are far from what was known */
 } copies;
+
+static double median_of(series *s)
+{
+    qsort(s->values, s->n, sizeof *s->values, compare);
+    return s->values[s->n / 2];
+}
 
 static void see_copies(const observer *o, copies *s)
 {
+    const clv_plan *plan = o->exec->plan;
     const core_exec_run *run = &o->exec->latest;
-    double least = INFINITY, most = 0;
+    s->least = INFINITY;
     for (uint32_t i = 0; i < run->n_copies; i++) {
         const core_exec_copied *c = &run->copies[i];
         const double ns = copy_ns(&o->known, c);
-        if (c->device != o->device || !(c->ns > 0) || !(ns > 0))
+        if (plan->devices[c->device].dev != plan->devices[o->device].dev ||
+            !(c->ns > 0) || !(ns > 0))
             continue;
         const double took = as_if_in(&o->known, c, c->ns) * o->scale;
-        const double ratio = c->ns * o->scale / ns;
-        least = fmin(least, (double)c->bytes);
-        most = fmax(most, (double)c->bytes);
-        s->rows = s->rows || c->n_rows > 1;
-        s->off = s->off || fabs(ratio - 1) > WRONG;
-        s->samples[s->ratios.n] = (planner_fit_sample){
-            .x = {(double)c->bytes, (double)(c->n_rows - 1)}, .ns = took};
-        s->ratios.values[s->ratios.n++] = ratio;
+        if (!(took > 0 && isfinite(took))) /* the way in is known as 0 */
+            continue;
+        s->ratios.values[s->ratios.n++] = c->ns * o->scale / ns;
+        s->off = s->off || fabs(c->ns * o->scale / ns - 1) > WRONG;
+        if (c->n_rows > 1) {
+            s->took[s->n_rows] = took;
+            s->rows[s->n_rows++] = c;
+            continue;
+        }
+        s->least = fmin(s->least, (double)c->bytes);
+        s->most = fmax(s->most, (double)c->bytes);
+        s->few.values[s->few.n++] =
+            fmax(took - o->known.copy_byte * (double)c->bytes, 0);
+        s->samples[s->n++] =
+            (planner_fit_sample){.x = {(double)c->bytes}, .ns = took};
     }
-    s->apart = most > APART * least;
 }
 
-/* A line through them, or all that is known in proportion. */
-static clv_status fit_copies(observer *o, copies *s)
+/* Copies of a row: a line, where some are so large that their bytes take most
+ * of the time. Of small ones it is what is left beside their bytes, which are
+ * known from larger ones; of large ones alike all in proportion. */
+static clv_status fit_copies(const observer *o, copies *s, double *copy,
+                             double *byte)
 {
     const planner_overheads *known = &o->known;
-    const uint32_t n = s->ratios.n;
-    planner_linear fit;
-    if (!s->off || n < FEW)
+    if (s->n < FEW)
         return CLV_OK;
-    if (s->apart) {
-        CLV_TRY(planner_linear_fit(s->samples, n, s->rows ? 2 : 1, &fit));
-        const double row = s->rows ? fit.beta[1]
-                           : known->copy > 0
-                               ? known->copy_row * fit.alpha / known->copy
-                               : known->copy_row;
-        if (fit.r2 > 1 - WRONG)
-            set_copies(o, fit.alpha, fit.beta[0], row);
-        return CLV_OK;
+    const double few = median_of(&s->few), bytes = known->copy_byte * s->most;
+    if (bytes > LARGE * fmax(few, known->copy) && s->most > APART * s->least) {
+        planner_linear fit;
+        CLV_TRY(planner_linear_fit(s->samples, s->n, 1, &fit));
+        if (fit.r2 > 1 - WRONG) {
+            *copy = fit.alpha;
+            *byte = fit.beta[0];
+        }
+    } else if (s->most > APART * s->least || bytes < few) {
+        *copy = few;
+    } else {
+        const double ratio = median_of(&s->ratios);
+        *copy *= ratio;
+        *byte *= ratio;
     }
-    qsort(s->ratios.values, n, sizeof *s->ratios.values, compare);
-    const double ratio = s->ratios.values[n / 2];
-    set_copies(o, known->copy * ratio, known->copy_byte * ratio,
-               known->copy_row * ratio);
     return CLV_OK;
+}
+
+/* What is left of copies of several for each row more than one. */
+static void fit_rows(const copies *s, series *left, double copy, double byte,
+                     double *row)
+{
+    left->n = 0;
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        const core_exec_copied *c = s->rows[i];
+        left->values[left->n++] =
+            fmax(s->took[i] - copy - byte * (double)c->bytes, 0) /
+            (double)(c->n_rows - 1);
+    }
+    if (left->n >= FEW)
+        *row = median_of(left);
 }
 
 static clv_status learn_copies(observer *o)
 {
     const uint32_t n = o->exec->latest.n_copies + 1;
+    const planner_overheads *known = &o->known;
+    double copy = known->copy, byte = known->copy_byte, row = known->copy_row;
+    double *values = calloc(3 * (size_t)n, sizeof *values);
     copies s = {.samples = calloc(n, sizeof *s.samples),
-                .ratios = {.values = calloc(n, sizeof(double))}};
-    clv_status status = CLV_OK;
-    if (s.samples && s.ratios.values) {
+                .few = {values, 0},
+                .ratios = {values ? values + n : NULL, 0},
+                .rows = calloc(n, sizeof(void *)),
+                .took = values ? values + 2 * n : NULL};
+    clv_status status = s.samples && values && s.rows
+                            ? CLV_OK
+                            : core_no_memory("for a profile");
+    if (!status)
         see_copies(o, &s);
-        status = fit_copies(o, &s);
-    } else {
-        status = core_no_memory("for a profile");
+    if (!status && s.off) {
+        status = fit_copies(o, &s, &copy, &byte);
+        fit_rows(&s, &s.few, copy, byte, &row);
+        set_copies(o, copy, byte, row);
     }
     free(s.samples);
-    free(s.ratios.values);
+    free(s.rows);
+    free(values);
     return status;
 }
 

@@ -162,6 +162,13 @@ static bool is_staged(const collection *c, uint32_t step,
            (copy->src == own->staging || copy->dst == own->staging);
 }
 
+/* A copy of a weight, in a step of its own. */
+static bool streams(const collection *c, uint32_t step)
+{
+    return c->exec->steps[step].n_copies &&
+           c->run->steps[step].copies[0].planned->streams;
+}
+
 /* Without memory it is not noted. */
 static void note_copy(collection *c, uint32_t step, const core_command *copy,
                       double ns)
@@ -186,7 +193,7 @@ static void note_moments(collection *c, uint32_t step,
     if (r->node != CLV_NO_TENSOR && (!(m->node > 0) || begin < m->node))
         m->node = begin;
     m->end = fmax(m->end, begin + ns);
-    if (r->command && r->command < s->submit.n_commands &&
+    if ((r->command || streams(c, step)) && r->command < s->submit.n_commands &&
         s->commands[r->command].kind == CLV_COMMAND_COPY)
         note_copy(c, step, &s->commands[r->command], ns);
 }

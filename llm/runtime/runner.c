@@ -312,7 +312,11 @@ clv_status llm_runner_wait(llm_runner *runner, uint32_t index)
     CLV_TRY(llm_source_check(runner->model->source,
                              clv_run_wait(runner->runs[index])));
     runner->latest = runner->runs[index];
-    return clv_exec_learn(runner->exec, &runner->learned);
+    if (clv_exec_learn(runner->exec, &runner->learned))
+        clv_log(runner->model->ctx, CLV_LOG_WARN,
+                "the run is done, but what it took is not learned: %s",
+                clv_last_error());
+    return CLV_OK;
 }
 
 clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
