@@ -12,9 +12,9 @@
 /* So many are wanted of each where times are not exact. */
 #define FEW 3
 
-/* Copies that differ less in size do not tell latency and bandwidth apart. */
+/* Copies that differ less in size do not tell latency and bandwidth apart, */
 #define APART 2
-/* Bytes that take so many times what else a copy takes tell of bandwidth. */
+/* nor do those that differ less in time. */
 #define LARGE 4
 
 /* What was seen of one overhead. */
@@ -157,50 +157,29 @@ static bool differs(const observer *o, series *s, double *ns)
     return true;
 }
 
-/* By what is known. */
-static double copy_ns(const planner_overheads *known, const core_exec_copied *c)
-{
-    const bool out = c->out && known->copy_byte_out > 0;
-    return (out ? known->copy_out : known->copy) +
-           (out ? known->copy_byte_out : known->copy_byte) * (double)c->bytes +
-           known->copy_row * (double)(c->n_rows - 1);
-}
+/* What copies of one way take: into the device's own memory, or out of it. */
+typedef struct way {
+    double copy, byte;
+} way;
 
-/* What a copy out took as if it had gone in: copies in that begin a submit are
- * not in the records, so the ways are taken to differ as they were known to. */
-static double as_if_in(const planner_overheads *known,
-                       const core_exec_copied *c, double ns)
-{
-    core_exec_copied in = *c;
-    in.out = false;
-    return ns * copy_ns(known, &in) / copy_ns(known, c);
-}
-
-static void set_copies(observer *o, double copy, double byte, double row)
-{
-    const planner_overheads *known = &o->known;
-    if (known->copy > 0)
-        o->now.copy_out = known->copy_out * copy / known->copy;
-    if (known->copy_byte > 0)
-        o->now.copy_byte_out = known->copy_byte_out * byte / known->copy_byte;
-    o->now.copy = copy;
-    o->now.copy_byte = byte;
-    o->now.copy_row = row;
-    o->changed |= PLANNER_LEARNED_COPY;
-}
-
-/* Copies of the device in the latest run, as samples of bytes. */
+/* Copies of one way in the latest run. */
 typedef struct copies {
-    planner_fit_sample *samples; /* of a row alone */
+    planner_fit_sample *samples; /* bytes of those of a row, */
     uint32_t n;
-    double least, most; /* bytes of these */
-    series few;         /* what is left of those without their bytes */
-    series ratios;      /* of all, to what was known */
-    const core_exec_copied **rows; /* those of several */
-    double *took;                  /* [n_rows] */
+    double least, most;            /* the fewest and the most, */
+    series few;                    /* and what is left without them */
+    series ratios;                 /* of all, to what was known */
+    const core_exec_copied **rows; /* those of several rows, */
+    double *took;                  /* and what they took */
     uint32_t n_rows;
     bool off; /* some are far from what was known */
 } copies;
+
+static void clear_copies(copies *s)
+{
+    s->n = s->few.n = s->ratios.n = s->n_rows = 0;
+    s->off = false;
+}
 
 static double median_of(series *s)
 {
@@ -208,98 +187,132 @@ static double median_of(series *s)
     return s->values[s->n / 2];
 }
 
-static void see_copies(const observer *o, copies *s)
+/* Where the ways are not told apart, all copies go in. */
+static bool goes_out(const observer *o, const core_exec_copied *c)
+{
+    return c->out && o->known.copy_byte_out > 0;
+}
+
+static void see_copies(const observer *o, bool out, way known, copies *s)
 {
     const clv_plan *plan = o->exec->plan;
     const core_exec_run *run = &o->exec->latest;
-    s->least = INFINITY;
+    clear_copies(s);
     for (uint32_t i = 0; i < run->n_copies; i++) {
         const core_exec_copied *c = &run->copies[i];
-        const double ns = copy_ns(&o->known, c);
+        const double took = c->ns * o->scale, bytes = (double)c->bytes;
+        const double ns = known.copy + known.byte * bytes +
+                          o->known.copy_row * (double)(c->n_rows - 1);
         if (plan->devices[c->device].dev != plan->devices[o->device].dev ||
-            !(c->ns > 0) || !(ns > 0))
+            goes_out(o, c) != out || !(took > 0) || !(ns > 0))
             continue;
-        const double took = as_if_in(&o->known, c, c->ns) * o->scale;
-        if (!(took > 0 && isfinite(took))) /* the way in is known as 0 */
-            continue;
-        s->ratios.values[s->ratios.n++] = c->ns * o->scale / ns;
-        s->off = s->off || fabs(c->ns * o->scale / ns - 1) > WRONG;
+        s->ratios.values[s->ratios.n++] = took / ns;
+        s->off = s->off || fabs(took / ns - 1) > WRONG;
         if (c->n_rows > 1) {
             s->took[s->n_rows] = took;
             s->rows[s->n_rows++] = c;
             continue;
         }
-        s->least = fmin(s->least, (double)c->bytes);
-        s->most = fmax(s->most, (double)c->bytes);
-        s->few.values[s->few.n++] =
-            fmax(took - o->known.copy_byte * (double)c->bytes, 0);
-        s->samples[s->n++] =
-            (planner_fit_sample){.x = {(double)c->bytes}, .ns = took};
+        s->few.values[s->few.n++] = fmax(took - known.byte * bytes, 0);
+        s->samples[s->n++] = (planner_fit_sample){.x = {bytes}, .ns = took};
     }
 }
 
-/* Copies of a row: a line, where some are so large that their bytes take most
- * of the time. Of small ones it is what is left beside their bytes, which are
- * known from larger ones; of large ones alike all in proportion. */
-static clv_status fit_copies(const observer *o, copies *s, double *copy,
-                             double *byte)
+static int by_bytes(const void *a, const void *b)
 {
-    const planner_overheads *known = &o->known;
-    if (s->n < FEW)
+    const planner_fit_sample *x = a, *y = b;
+    return (x->x[0] > y->x[0]) - (x->x[0] < y->x[0]);
+}
+
+/* Copies of a row: a line, where times follow bytes. Of copies that are small,
+ * by what they take or by what is known, it is what is left beside their bytes,
+ * which larger ones have told; of large ones alike all in proportion. */
+static clv_status fit_way(copies *s, way *w)
+{
+    if (!s->off || s->n < FEW)
         return CLV_OK;
-    const double few = median_of(&s->few), bytes = known->copy_byte * s->most;
-    if (bytes > LARGE * fmax(few, known->copy) && s->most > APART * s->least) {
+    qsort(s->samples, s->n, sizeof *s->samples, by_bytes);
+    const planner_fit_sample *least = s->samples, *most = least + s->n - 1;
+    const bool apart = most->x[0] > APART * least->x[0];
+    if (apart && most->ns > LARGE * least->ns) {
         planner_linear fit;
         CLV_TRY(planner_linear_fit(s->samples, s->n, 1, &fit));
-        if (fit.r2 > 1 - WRONG) {
-            *copy = fit.alpha;
-            *byte = fit.beta[0];
-        }
-    } else if (s->most > APART * s->least || bytes < few) {
-        *copy = few;
+        if (fit.r2 > 1 - WRONG)
+            *w = (way){fit.alpha, fit.beta[0]};
+    } else if (apart || w->byte * most->x[0] < LARGE * w->copy) {
+        w->copy = median_of(&s->few);
     } else {
         const double ratio = median_of(&s->ratios);
-        *copy *= ratio;
-        *byte *= ratio;
+        *w = (way){w->copy * ratio, w->byte * ratio};
     }
     return CLV_OK;
 }
 
-/* What is left of copies of several for each row more than one. */
-static void fit_rows(const copies *s, series *left, double copy, double byte,
-                     double *row)
+/* What is left of copies of several rows for each more than one. */
+static void add_rows(const copies *s, way w, series *left)
 {
-    left->n = 0;
     for (uint32_t i = 0; i < s->n_rows; i++) {
         const core_exec_copied *c = s->rows[i];
         left->values[left->n++] =
-            fmax(s->took[i] - copy - byte * (double)c->bytes, 0) /
+            fmax(s->took[i] - w.copy - w.byte * (double)c->bytes, 0) /
             (double)(c->n_rows - 1);
     }
+}
+
+static double in_proportion(double value, double before, double after)
+{
+    return before > 0 ? value * after / before : value;
+}
+
+/* A way of which little is seen is taken to be off as the other one is: the
+ * first copy of a submit is not in the records, which most that go in are. */
+static clv_status fit_ways(observer *o, copies *s, series *left)
+{
+    const planner_overheads *known = &o->known;
+    const way before[] = {{known->copy, known->copy_byte},
+                          {known->copy_out, known->copy_byte_out}};
+    way now[] = {before[0], before[1]};
+    bool told[2], off = false;
+    for (int i = 0; i < 2; i++) {
+        see_copies(o, i, before[i], s);
+        CLV_TRY(fit_way(s, &now[i]));
+        add_rows(s, now[i], left);
+        told[i] = s->n >= FEW;
+        off |= s->off;
+    }
+    for (int i = 0; i < 2; i++)
+        if (!told[i])
+            now[i] = (way){in_proportion(before[i].copy, before[1 - i].copy,
+                                         now[1 - i].copy),
+                           in_proportion(before[i].byte, before[1 - i].byte,
+                                         now[1 - i].byte)};
+    if (!off || !(told[0] || told[1] || left->n >= FEW))
+        return CLV_OK;
+    o->now.copy = now[0].copy;
+    o->now.copy_byte = now[0].byte;
+    o->now.copy_out = now[1].copy;
+    o->now.copy_byte_out = now[1].byte;
     if (left->n >= FEW)
-        *row = median_of(left);
+        o->now.copy_row = median_of(left);
+    o->changed |= PLANNER_LEARNED_COPY;
+    return CLV_OK;
 }
 
 static clv_status learn_copies(observer *o)
 {
-    const uint32_t n = o->exec->latest.n_copies + 1;
-    const planner_overheads *known = &o->known;
-    double copy = known->copy, byte = known->copy_byte, row = known->copy_row;
-    double *values = calloc(3 * (size_t)n, sizeof *values);
+    const size_t n = o->exec->latest.n_copies + 1u;
+    double *values = calloc(4 * n, sizeof *values);
     copies s = {.samples = calloc(n, sizeof *s.samples),
-                .few = {values, 0},
-                .ratios = {values ? values + n : NULL, 0},
-                .rows = calloc(n, sizeof(void *)),
-                .took = values ? values + 2 * n : NULL};
-    clv_status status = s.samples && values && s.rows
-                            ? CLV_OK
-                            : core_no_memory("for a profile");
-    if (!status)
-        see_copies(o, &s);
-    if (!status && s.off) {
-        status = fit_copies(o, &s, &copy, &byte);
-        fit_rows(&s, &s.few, copy, byte, &row);
-        set_copies(o, copy, byte, row);
+                .rows = calloc(n, sizeof(void *))};
+    clv_status status = CLV_OK;
+    if (s.samples && values && s.rows) {
+        series left = {values, 0};
+        s.few.values = values + n;
+        s.ratios.values = values + 2 * n;
+        s.took = values + 3 * n;
+        status = fit_ways(o, &s, &left);
+    } else {
+        status = core_no_memory("for a profile");
     }
     free(s.samples);
     free(s.rows);

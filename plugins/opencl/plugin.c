@@ -23,7 +23,7 @@ static const clv_option options[] = {
         ENUM, "matrix", "auto", .choices = "auto|plain|off",
         .help = "matrix instructions; auto: where the device has them; plain: "
                 "by plain code, slowly, for tests"),
-    GPU_OPTION(ENUM, "wgmma", "off", .choices = "auto|plain|off",
+    GPU_OPTION(ENUM, "wgmma", "auto", .choices = "auto|plain|off",
                .help =
                    "matrix instructions of warp groups; auto: where the device "
                    "has them (NVIDIA, compute capability 9.0); plain: by plain "

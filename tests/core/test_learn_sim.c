@@ -37,13 +37,14 @@ typedef struct world {
 
 static tmpdir dir;
 
-static void open_world(world *w, const char *settings, const layers_shape *s)
+static void open_chip(world *w, const char *chip, const char *settings,
+                      const layers_shape *s)
 {
     char text[2048], path[1024], *save = NULL;
     memset(w, 0, sizeof *w);
     assert_ok(clv_config_create(&w->config));
-    snprintf(path, sizeof path, "%s/conf/soc/snapdragon-8gen3.ini",
-             getenv("CLEAVE_TEST_SOURCE"));
+    snprintf(path, sizeof path, "%s/conf/soc/%s.ini",
+             getenv("CLEAVE_TEST_SOURCE"), chip);
     assert_ok(clv_config_load_file(w->config, path));
     snprintf(text, sizeof text,
              "core.plugin_dirs=%s/plugins core.plugins=npu_sim "
@@ -56,6 +57,11 @@ static void open_world(world *w, const char *settings, const layers_shape *s)
     const clv_context_params params = {.config = w->config};
     assert_ok(clv_context_create(&params, &w->ctx));
     layers_build(&w->l, w->ctx, s);
+}
+
+static void open_world(world *w, const char *settings, const layers_shape *s)
+{
+    open_chip(w, "snapdragon-8gen3", settings, s);
 }
 
 static void close_world(world *w)
@@ -332,6 +338,45 @@ static void test_copies(void **state)
                   4, HOST | PLANNER_LEARNED_COPY);
 }
 
+/* The link's bandwidth is learned from weights that stream, beside many small
+ * copies. */
+static void test_streams(void **state)
+{
+    (void)state;
+    static const double factors[] = {4, 16};
+    for (int i = 0; i < 2; i++) {
+        world w;
+        planner_profile *profile;
+        uint32_t streamed = 0;
+        open_chip(&w, "small-card",
+                  "npu_sim:card.memory=40 npu_sim:card.copy_queues=1", &shape);
+        clv_plan *plan = plan_of(&w);
+        for (uint32_t k = 0; k < plan->n_pieces; k++)
+            streamed += plan->pieces[k].streamed;
+        assert_true(streamed > 0);
+        const double right_ns = forecast(plan);
+        spoil(&w, factors[i]);
+        clv_exec *exec = exec_of(&w, plan);
+        double ns = 0;
+        for (int k = 0; k < 5; k++)
+            ns = run(exec);
+        clv_exec_destroy(exec);
+        clv_device *dev;
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:card", &dev));
+        assert_ok(planner_profile_of(w.ctx, &profile));
+        const planner_overheads *o = planner_profile_overheads(profile, dev);
+        print_message("%u streamed, %g ns as %g ns was forecast; %g ns a "
+                      "byte\n",
+                      streamed, ns, right_ns, o->copy_byte);
+        assert_about(o->copy_byte, 1.0 / 12, 0.03);
+        assert_about(forecast(plan), ns, 0.05);
+        clv_plan_destroy(plan);
+        close_world(&w);
+        tmpdir_remove(&dir);
+        tmpdir_make(&dir);
+    }
+}
+
 static int with_dir(void **state)
 {
     (void)state;
@@ -353,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_predicted), TEST(test_distinct),  TEST(test_runs),
         TEST(test_too_long),  TEST(test_too_short), TEST(test_copies),
+        TEST(test_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
