@@ -185,7 +185,8 @@ clv_status planner_profile_workloads(const clv_graph *graph,
                                      planner_workloads *out);
 /* A single row of the largest matrix product of the graph that moves no more
  * than most_bytes, and all its rows: from these two the device's roofline is
- * known. Nothing where it takes none. */
+ * known. Then all rows of a few of its columns, for what small parts take.
+ * Nothing where it takes none. */
 clv_status planner_profile_main_workloads(const clv_graph *graph,
                                           const clv_op_caps *caps,
                                           uint64_t most_bytes,

@@ -16,6 +16,9 @@
 #include <string.h>
 
 #define QUICK_RANK 16
+/* Columns of a part that tells what a product takes however small its part is,
+ * as for reading all of the activations. */
+#define NARROW 128
 #define MAX_VALUES 64
 #define DEPTH CORE_AXIS_COUNT /* the axis beside those of cuts: cache rows */
 #define N_AXES (CORE_AXIS_COUNT + 1)
@@ -366,6 +369,10 @@ clv_status planner_profile_main_workloads(const clv_graph *graph,
     bool good = !best.n || add_workload(out, &row, 1);
     if (best.n > 1)
         good = good && add_workload(out, &best, 2);
+    planner_workload narrow = best;
+    narrow.out = NARROW;
+    if (best.n > 1 && best.out >= 8 * NARROW)
+        good = good && add_workload(out, &narrow, 3);
     if (good)
         return CLV_OK;
     planner_workloads_finish(out);
