@@ -37,6 +37,12 @@ struct clv_plugin_instance {
     uint32_t n_devices;
 };
 
+/* How the driver's waits for events use the core; atomic. */
+typedef struct ocl_waits {
+    uint64_t ns;     /* how long they took, all together */
+    uint64_t cpu_ns; /* how much of it the waiting threads computed */
+} ocl_waits;
+
 struct clv_plugin_device {
     clv_device_base base; /* host, and the queues with their threads */
     clv_plugin_instance *inst;
@@ -46,6 +52,7 @@ struct clv_plugin_device {
     char identity[768]; /* plugin, driver, device and options, in the cache */
     cl_context context;
     ocl_queue queues[OCL_MAX_QUEUES]; /* [1 + copy_queues] clv_submit.queue */
+    ocl_waits waits;
     cl_command_queue side; /* of what the host does beside them: compiling,
                               flushing, the clock */
     cl_mem tick;           /* 4 bytes, for the clock */

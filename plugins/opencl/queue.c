@@ -1,6 +1,7 @@
 #include "queue.h"
 #include "memory.h"
 #include "program.h"
+#include "wait.h"
 
 #include <string.h>
 
@@ -188,7 +189,7 @@ static void await(clv_plugin_device *dev, ocl_job *job)
 {
     cl_int error = CL_SUCCESS;
     if (job->last)
-        error = dev->cl->WaitForEvents(1, &job->last);
+        error = ocl_wait(dev, job->last);
     else if (job->status && job->queue)
         error = dev->cl->Finish(job->queue);
     if (error && !job->status) {
@@ -247,6 +248,7 @@ static void *complete_main(void *arg)
 {
     ocl_queue *q = arg;
     clv_queue *queue = q->dev->base.queue;
+    ocl_wait_prepare();
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!q->flying && !q->no_more)

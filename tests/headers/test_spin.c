@@ -30,6 +30,24 @@ static void test_gives_up_soon_while_busy(void **unused)
     assert_true(poll(&state) == 1000 || state.busy_ns);
 }
 
+/* Where polling is over, looks are far apart: the core is free meanwhile. */
+static void test_sleeps(void **unused)
+{
+    const uint64_t begin = clv_queue_now();
+    clv_spin_state state = {0, 0};
+    clv_spin spin = {0, 0};
+    uint32_t looks = 0;
+    (void)unused;
+    while (clv_queue_now() - begin < 20 * MS) {
+        clv_spin_or_sleep(&spin, &state, MS / 10);
+        looks++;
+    }
+    const uint64_t late = clv_queue_now() - begin - 20 * MS;
+    print_message("%u looks in 20 ms, %g ms late\n", looks,
+                  (double)late * 1e-6);
+    assert_true(looks > 20 && looks < 5000);
+}
+
 /* What was believed is believed longer if it is found again at once. */
 static void test_believes_longer(void **unused)
 {
@@ -184,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gives_up_soon_while_busy),
         cmocka_unit_test(test_believes_longer),
+        cmocka_unit_test(test_sleeps),
         cmocka_unit_test(test_more_threads_than_cores),
         cmocka_unit_test(test_beside_a_busy_loop),
     };

@@ -8,6 +8,8 @@
  * kernels of that name do nothing. CLEAVE_TEST_SLOW=gemv: kernels of that name
  * take 20 times as long, as their events say. CLEAVE_TEST_CAPABILITY=9:
  * platforms are NVIDIA's, and devices of that major compute capability.
+ * CLEAVE_TEST_POLLING: waits for events poll, and in the end it is told how
+ * many of them had to wait.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -150,6 +152,26 @@ FAILING(clBuildProgram,
         p, n, devices, options, done, data)
 FAILING(clFlush, (cl_command_queue q), q)
 
+static atomic_uint n_waits, n_polled;
+
+static void poll_for(cl_event event)
+{
+    cl_int status = CL_QUEUED;
+    unsigned rounds = 0;
+    while (!clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                           sizeof status, &status, NULL) &&
+           status > CL_COMPLETE)
+        rounds++;
+    atomic_fetch_add(&n_waits, 1);
+    atomic_fetch_add(&n_polled, rounds > 0);
+}
+
+__attribute__((destructor)) static void tell_waits(void)
+{
+    if (getenv("CLEAVE_TEST_POLLING"))
+        fprintf(stderr, "%u of %u waits had to wait\n", n_polled, n_waits);
+}
+
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clWaitForEvents(cl_uint n,
                                                        const cl_event *events)
 {
@@ -157,6 +179,8 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clWaitForEvents(cl_uint n,
     cl_int error;
     cl_int(CL_API_CALL * real)(cl_uint, const cl_event *);
     *(void **)&real = dlsym(RTLD_NEXT, "clWaitForEvents");
+    for (cl_uint i = 0; i < n && getenv("CLEAVE_TEST_POLLING"); i++)
+        poll_for(events[i]);
     cl_int answer = real(n, events);
     return fails("clWaitForEvents", &calls, &error) ? error : answer;
 }

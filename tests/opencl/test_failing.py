@@ -54,6 +54,18 @@ class Failing(OpenCL):
                 self.assertIn(why, words)
         self.refused("clWaitForEvents 4 -5", "CL_OUT_OF_RESOURCES (-5)")
 
+    def test_waits_that_poll(self):
+        """A driver that polls is asked now and then instead."""
+        right = self.good(*RUN, "--devices", "cpu").text
+        done = self.cleave(*RUN, *LOADER, "--devices", self.pocl(), "-n", "48",
+                           env={"CLEAVE_TEST_POLLING": "1"})
+        self.assertEqual(done.code, 0, done.err)
+        self.assertTrue(done.text.startswith(right.rstrip("\n")), done.text)
+        waited, waits = map(int, re.search(
+            r"(\d+) of (\d+) waits had to wait", done.err).groups())
+        self.assertGreater(waits, 48)
+        self.assertLess(waited, waits / 4)
+
 
 if __name__ == "__main__":
     sys.argv[1:] = []

@@ -1,0 +1,18 @@
+/*
+ * Waiting for events.
+ *
+ * Some drivers poll for as long as a wait lasts, on a core that a CPU device
+ * may be computing on; a thread that is displaced there is late by a time slice
+ * of the system, which is longer than most steps. Such a driver is known by the
+ * processor time that its waits take, and its events are looked at now and then
+ * instead.
+ */
+#pragma once
+
+#include "device.h"
+
+/* Once, on a thread that will wait: its sleeps end in time. */
+void ocl_wait_prepare(void);
+
+/* Until the event has ended; an error is the event's or the wait's. */
+cl_int ocl_wait(clv_plugin_device *dev, cl_event event);
