@@ -12,7 +12,7 @@ static const clv_option options[] = {
                .choices = "auto|ref|avx2|avx512|avx512vnni",
                .help = "instruction sets the kernels use, up to this one; ref: "
                        "plain C"),
-    CLV_OPTION(INT, PLUGIN, "poll", "100", .min = 0, .max = 1000000,
+    CLV_OPTION(INT, PLUGIN, "poll", "2000", .min = 0, .max = 1000000,
                .help = "microseconds an idle thread polls for work before it "
                        "blocks"),
     CLV_OPTION(BOOL, PLUGIN, "pin", "off",
