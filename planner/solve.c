@@ -41,9 +41,6 @@
  * plan finds room beside it. */
 #define HALVINGS 3
 
-/* Divisions of the graph that are tried for a device with too little memory. */
-#define FRONTS 32
-
 /* A plan whose workloads turn out to take longer or shorter than models had it
  * is made again, so many times. */
 #define ROUNDS 12
@@ -353,24 +350,34 @@ static clv_status consider_preparation(solver *v)
     return CLV_OK;
 }
 
-/* The first nodes whole on one device, as many as its memory holds, and the
- * rest on another: few exchanges. Repeated blocks have one choice in the
- * search, so it does not find this. */
+/* The first nodes whole on one device, the rest on another. */
+static clv_status make_front(solver *v, uint32_t end, uint32_t device,
+                             uint32_t other, clv_plan **out)
+{
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        v->trial[i] = whole_option(v, i, i < end ? device : other);
+    return make_plan(v, v->trial, out);
+}
+
+/* As many of the first nodes on the device as its memory holds: few exchanges.
+ * Repeated blocks have one choice in the search, so it does not find this. */
 static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
 {
-    for (uint32_t part = FRONTS - 1; part; part--) {
-        const uint32_t end =
-            (uint32_t)((uint64_t)v->graph->n_nodes * part / FRONTS);
-        clv_plan *plan;
-        for (uint32_t i = 0; i < v->graph->n_nodes; i++)
-            v->trial[i] = whole_option(v, i, i < end ? device : other);
-        CLV_TRY(make_plan(v, v->trial, &plan));
-        if (planner_is_legal_plan(plan)) {
-            adopt_trial(v, plan);
-            return CLV_OK;
-        }
+    uint32_t fits = 0, too_many = v->graph->n_nodes;
+    clv_plan *plan;
+    while (too_many - fits > 1) {
+        const uint32_t end = fits + (too_many - fits) / 2;
+        CLV_TRY(make_front(v, end, device, other, &plan));
+        if (planner_is_legal_plan(plan))
+            fits = end;
+        else
+            too_many = end;
         clv_plan_destroy(plan);
     }
+    if (!fits)
+        return CLV_OK;
+    CLV_TRY(make_front(v, fits, device, other, &plan));
+    adopt_trial(v, plan);
     return CLV_OK;
 }
 
