@@ -7,11 +7,12 @@
 
 #include "../core/plan/plan.h"
 
-/* Bytes of the device's own memory that plans may use: clv_device_room(), less
- * a reserve. */
-uint64_t planner_room(clv_device *dev);
+/* Bytes of the device's own memory that plans of the graph may use:
+ * clv_device_room() and the weights there that no exec uses, less a reserve. */
+uint64_t planner_room(const clv_graph *graph, clv_device *dev);
 /* Bytes that the plan takes of memory that the device has for itself and that
- * are not there yet: weights, states, values between nodes, and scratch. */
+ * are not there yet, or in no use: weights, states, values between nodes, and
+ * scratch. */
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device);
 /* By how much it is more than there is, or leaves less than the intermediate
  * values of another plan may take. */

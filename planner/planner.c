@@ -158,7 +158,7 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     for (uint32_t i = 0; i < params->n_devices; i++)
         plan->devices[i] =
             (core_plan_device){.dev = params->devices[i],
-                               .room = planner_room(params->devices[i]),
+                               .room = planner_room(graph, params->devices[i]),
                                .given = given_by(params, i)};
     *out = plan;
     return CLV_OK;

@@ -50,11 +50,12 @@ static void count_unbound(clv_exec *exec)
 static clv_status fill(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
-    if (!exec->steps || !exec->states || !exec->blamed ||
+    if (!exec->steps || !exec->states || !exec->blamed || !exec->weights ||
         !core_flight_of(plan->ctx))
         return core_no_memory("for an exec");
     if (exec->owns_workspace)
         CLV_TRY(clv_workspace_create(plan->ctx, &exec->workspace));
+    core_exec_use_weights(exec);
     CLV_TRY(core_workspace_fit(exec->workspace, plan));
     CLV_TRY(core_exec_sync_begin(exec));
     CLV_TRY(core_exec_load_weights(exec));
@@ -84,6 +85,7 @@ clv_status clv_exec_create_in(clv_plan *plan, clv_workspace *workspace,
     exec->limit_ns = core_context_wait_ns(plan->ctx);
     exec->steps = calloc(plan->n_steps, sizeof *exec->steps);
     exec->states = calloc(plan->graph->n_tensors, sizeof *exec->states);
+    exec->weights = calloc(plan->n_loads + 1u, sizeof *exec->weights);
     exec->blamed = calloc(plan->n_queues, sizeof *exec->blamed);
     exec->use = core_use_begin(plan->ctx);
     clv_status status = fill(exec);
@@ -114,8 +116,10 @@ void clv_exec_destroy(clv_exec *exec)
     }
     if (exec->owns_workspace)
         clv_workspace_destroy(exec->workspace);
+    core_exec_leave_weights(exec);
     free(exec->steps);
     free(exec->states);
+    free(exec->weights);
     free(exec->accesses);
     free(exec->blamed);
     core_exec_forget_latest(exec);

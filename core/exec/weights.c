@@ -19,10 +19,50 @@ static uint64_t missing_bytes(const clv_plan *plan, uint32_t device,
     return sum;
 }
 
+static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
+{
+    return plan->graph->values[load->weight].weight;
+}
+
+static void use(clv_exec *exec, uint32_t load, const core_object *object)
+{
+    exec->weights[load] = object;
+    core_tensor_use(tensor_of(exec->plan, &exec->plan->loads[load]), object);
+}
+
+static void drop_unused(const clv_plan *plan, const clv_device *dev)
+{
+    for (uint32_t v = 0; v < plan->source->n_tensors; v++)
+        if (plan->source->values[v].weight)
+            core_tensor_drop_unused(plan->source->values[v].weight, dev);
+}
+
+void core_exec_use_weights(clv_exec *exec)
+{
+    const clv_plan *plan = exec->plan;
+    const core_object *object;
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].holding != CORE_HOLD_IMPORT &&
+            !core_plan_missing(plan, &plan->loads[i]) &&
+            !core_exec_weight(plan, &plan->loads[i], &object))
+            use(exec, i, object);
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (missing_bytes(plan, d, false) || missing_bytes(plan, d, true))
+            drop_unused(plan, plan->devices[d].dev);
+}
+
+void core_exec_leave_weights(clv_exec *exec)
+{
+    for (uint32_t i = 0; exec->weights && i < exec->plan->n_loads; i++)
+        if (exec->weights[i])
+            core_tensor_leave(tensor_of(exec->plan, &exec->plan->loads[i]),
+                              exec->weights[i]);
+}
+
 clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                             const core_object **out)
 {
-    clv_tensor *tensor = plan->graph->values[load->weight].weight;
+    clv_tensor *tensor = tensor_of(plan, load);
     clv_device *dev = plan->devices[load->device].dev;
     clv_value base = plan->graph->values[load->weight].base;
     clv_status status = core_tensor_object(tensor, dev, plan->pointer_align,
@@ -32,9 +72,9 @@ clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                   : CLV_OK;
 }
 
-static clv_status copy_all(const clv_plan *plan, uint32_t device,
-                           uint64_t bytes)
+static clv_status copy_all(clv_exec *exec, uint32_t device, uint64_t bytes)
 {
+    const clv_plan *plan = exec->plan;
     clv_device *dev = plan->devices[device].dev;
     char what[CORE_DEVICE_ID_SIZE + 32];
     uint64_t done = 0;
@@ -51,6 +91,7 @@ static clv_status copy_all(const clv_plan *plan, uint32_t device,
         CLV_TRY(core_context_progress(plan->ctx, what,
                                       (double)done / (double)bytes));
         CLV_TRY(core_exec_weight(plan, load, &object));
+        use(exec, i, object);
         done += missing;
     }
     return core_context_progress(plan->ctx, what, 1);
@@ -66,7 +107,7 @@ clv_status core_exec_load_weights(clv_exec *exec)
         if (!bytes)
             continue;
         core_device_hold_staging(plan->devices[d].dev, bytes);
-        status = copy_all(plan, d, bytes);
+        status = copy_all(exec, d, bytes);
         core_device_release_staging(plan->devices[d].dev);
     }
     return status;

@@ -3,8 +3,12 @@
 
 #include "exec.h"
 
-/* Copies what devices do not use in place. */
+/* Uses the copies that are there. Where others are missing, those on the device
+ * that no exec uses are destroyed: they were of plans that are gone. */
+void core_exec_use_weights(clv_exec *exec);
+/* Copies what devices do not use in place and do not have yet. */
 clv_status core_exec_load_weights(clv_exec *exec);
+void core_exec_leave_weights(clv_exec *exec);
 /* Where a device holds a weight, or a view of one. */
 clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                             const core_object **out);

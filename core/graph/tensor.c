@@ -169,6 +169,16 @@ clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
     return CLV_OK;
 }
 
+static void destroy_object(core_object *object)
+{
+    if (object->holding == CORE_HOLD_LOCAL && !object->image)
+        atomic_fetch_sub(&object->buffer->dev->state_bytes, object->size);
+    core_buffer_free(object->buffer);
+    if (object->image)
+        core_memory_release(object->image);
+    free(object);
+}
+
 void clv_tensor_destroy(clv_tensor *tensor)
 {
     if (!tensor)
@@ -176,12 +186,7 @@ void clv_tensor_destroy(clv_tensor *tensor)
     while (tensor->objects) {
         core_object *object = tensor->objects;
         tensor->objects = object->next;
-        if (object->holding == CORE_HOLD_LOCAL && !object->image)
-            atomic_fetch_sub(&object->buffer->dev->state_bytes, object->size);
-        core_buffer_free(object->buffer);
-        if (object->image)
-            core_memory_release(object->image);
-        free(object);
+        destroy_object(object);
     }
     if (tensor->memory)
         core_memory_release(tensor->memory);
@@ -432,15 +437,32 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
     return status;
 }
 
+/* ------------------------------------------------------------------------ */
+/* Copies of weights                                                         */
+
+static bool has_copy(clv_tensor *tensor, const clv_device *dev, uint64_t align,
+                     uint32_t holding, const core_runs *range, bool used)
+{
+    const core_object want = {.holding = holding, .range = *range};
+    pthread_mutex_lock(&tensor->mutex);
+    const core_object *object = find_object(tensor, dev, align, &want);
+    const bool found = object && (!used || object->users);
+    pthread_mutex_unlock(&tensor->mutex);
+    return found;
+}
+
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
                           uint64_t align, uint32_t holding,
                           const core_runs *range)
 {
-    const core_object want = {.holding = holding, .range = *range};
-    pthread_mutex_lock(&tensor->mutex);
-    const bool found = find_object(tensor, dev, align, &want) != NULL;
-    pthread_mutex_unlock(&tensor->mutex);
-    return found;
+    return has_copy(tensor, dev, align, holding, range, false);
+}
+
+bool core_tensor_has_used_copy(clv_tensor *tensor, const clv_device *dev,
+                               uint64_t align, uint32_t holding,
+                               const core_runs *range)
+{
+    return has_copy(tensor, dev, align, holding, range, true);
 }
 
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
@@ -448,11 +470,61 @@ bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
 {
     pthread_mutex_lock(&tensor->mutex);
     const core_object *o = tensor->objects;
-    while (o &&
-           (o->holding != CORE_HOLD_COPY || o->buffer->dev != dev || index--))
+    while (o && (o->holding != CORE_HOLD_COPY || !o->users ||
+                 o->buffer->dev != dev || index--))
         o = o->next;
     if (o)
         *range = o->range;
     pthread_mutex_unlock(&tensor->mutex);
     return o != NULL;
+}
+
+static void count_users(clv_tensor *tensor, const core_object *object, int by)
+{
+    pthread_mutex_lock(&tensor->mutex);
+    ((core_object *)object)->users += (uint32_t)by;
+    pthread_mutex_unlock(&tensor->mutex);
+}
+
+void core_tensor_use(clv_tensor *tensor, const core_object *object)
+{
+    count_users(tensor, object, 1);
+}
+
+void core_tensor_leave(clv_tensor *tensor, const core_object *object)
+{
+    count_users(tensor, object, -1);
+}
+
+static bool is_unused(const core_object *object, const clv_device *dev)
+{
+    return (object->holding == CORE_HOLD_COPY ||
+            object->holding == CORE_HOLD_STREAM) &&
+           !object->users && object->buffer->dev == dev;
+}
+
+uint64_t core_tensor_unused_bytes(clv_tensor *tensor, const clv_device *dev)
+{
+    uint64_t sum = 0;
+    pthread_mutex_lock(&tensor->mutex);
+    for (const core_object *o = tensor->objects; o; o = o->next)
+        if (is_unused(o, dev) && o->holding == CORE_HOLD_COPY)
+            sum += o->size;
+    pthread_mutex_unlock(&tensor->mutex);
+    return sum;
+}
+
+void core_tensor_drop_unused(clv_tensor *tensor, const clv_device *dev)
+{
+    pthread_mutex_lock(&tensor->mutex);
+    for (core_object **link = &tensor->objects; *link;) {
+        core_object *object = *link;
+        if (!is_unused(object, dev)) {
+            link = &object->next;
+            continue;
+        }
+        *link = object->next;
+        destroy_object(object);
+    }
+    pthread_mutex_unlock(&tensor->mutex);
 }

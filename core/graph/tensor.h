@@ -5,7 +5,7 @@
  * every device that imported it another. So wrapped memory is released only
  * when no plugin uses it any more. An object holds the tensor, or some ranges
  * of its bytes, on one device. It is made on the first request and destroyed
- * with the tensor.
+ * with the tensor; a copy of a weight that no exec uses may go before.
  */
 #pragma once
 
@@ -43,6 +43,7 @@ typedef struct core_object {
     core_runs range;       /* of the tensor's bytes: the ranges it holds,
                               without gaps */
     uint32_t memory;       /* LOCAL: its bit in clv_tensor.regions */
+    uint32_t users;        /* COPY, STREAM: execs; 0: it may go */
     struct core_object *next;
 } core_object;
 
@@ -79,14 +80,25 @@ static inline core_runs core_tensor_whole(const clv_tensor *tensor)
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_runs *range, const core_object **out);
-/* Whether there is a copy of these ranges on dev already: COPY or STREAM. */
+/* Whether there is a copy of these ranges on dev already, COPY or STREAM, or
+ * one that some exec uses. */
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
                           uint64_t align, uint32_t holding,
                           const core_runs *range);
-/* The index-th copy on dev, by the ranges that it holds; false: there are no
- * more. */
+bool core_tensor_has_used_copy(clv_tensor *tensor, const clv_device *dev,
+                               uint64_t align, uint32_t holding,
+                               const core_runs *range);
+/* The index-th COPY on dev that some exec uses, by the ranges that it holds;
+ * false: there are no more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
                          uint32_t index, core_runs *range);
+/* An exec uses an object of the tensor, until it leaves it. */
+void core_tensor_use(clv_tensor *tensor, const core_object *object);
+void core_tensor_leave(clv_tensor *tensor, const core_object *object);
+/* Bytes of dev's own memory in copies that no exec uses. */
+uint64_t core_tensor_unused_bytes(clv_tensor *tensor, const clv_device *dev);
+/* Destroys the copies on dev that no exec uses. */
+void core_tensor_drop_unused(clv_tensor *tensor, const clv_device *dev);
 /* Whether dev can use host memory of this size made by clv_tensor_create();
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,

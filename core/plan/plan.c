@@ -151,15 +151,28 @@ uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value)
                : usage;
 }
 
-uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
+static uint64_t bytes_without(const clv_plan *plan, const core_load *load,
+                              bool (*has)(clv_tensor *, const clv_device *,
+                                          uint64_t, uint32_t,
+                                          const core_runs *))
 {
     clv_tensor *tensor = plan->graph->values[load->weight].weight;
     const clv_device *dev = plan->devices[load->device].dev;
     return load->holding == CORE_HOLD_IMPORT ||
-                   core_tensor_has_copy(tensor, dev, plan->pointer_align,
-                                        load->holding, &load->range)
+                   has(tensor, dev, plan->pointer_align, load->holding,
+                       &load->range)
                ? 0
                : load->range.bytes * load->range.n;
+}
+
+uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
+{
+    return bytes_without(plan, load, core_tensor_has_copy);
+}
+
+uint64_t core_plan_unused(const clv_plan *plan, const core_load *load)
+{
+    return bytes_without(plan, load, core_tensor_has_used_copy);
 }
 
 /* Of a dimension that is a symbol a box has all or, where the symbol is fixed

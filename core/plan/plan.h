@@ -267,6 +267,9 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
 
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
+/* The same, or that no exec uses there: what the load takes of the memory that
+ * plans can have. */
+uint64_t core_plan_unused(const clv_plan *plan, const core_load *load);
 
 /* Whether the devices that compute on the host's cores leave it one to poll on.
  */

@@ -159,14 +159,15 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
     return true;
 }
 
-/* Bytes of the weight that the piece's device has to hold and does not yet. */
+/* Bytes of the weight that the piece's device has to hold and that no exec uses
+ * there yet. */
 static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
 {
     core_runs range;
     if (planner_maker_streams(m, piece->device) ||
         !weight_range(m, piece, &range))
         return 0;
-    return core_tensor_has_copy(weight_of(m, piece),
+    return core_tensor_has_used_copy(weight_of(m, piece),
                                 planner_maker_device(m, piece->device),
                                 m->align, CORE_HOLD_COPY, &range)
                ? 0

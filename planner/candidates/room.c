@@ -58,11 +58,11 @@ bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
 
 uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
 {
-    const uint64_t part = of->room / WORKSPACE_PART;
+    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
     if (!planner_is_scarce(graph, of))
-        return part;
+        return less(part, of->given);
     const uint64_t passing = PASSING * largest_weight(graph, part);
-    return part + (passing > part ? passing : part);
+    return less(part + (passing > part ? passing : part), of->given);
 }
 
 /* Of the graph's states, all of which may come to lie on one device. */

@@ -9,7 +9,8 @@
 
 /* Whether it has no room for all weights of the graph that it does not hold. */
 bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of);
-/* Of the device's room, what weights that are held leave to the rest. */
+/* Of the device's room, what weights that are held leave to the rest, beside
+ * what that has already. */
 uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of);
 /* For weights of the graph that the device does not hold yet. Where not all of
  * them find room, those of the first plan stay, and what they leave is for what

@@ -758,6 +758,46 @@ static void test_streamed_again(void **state)
     }
 }
 
+/* What an exec left is no burden for a plan that divides weights otherwise: its
+ * memory is the next one's. */
+static void test_left_weights(void **state)
+{
+    (void)state;
+    static const char settings[] =
+        "npu_sim:card.memory=40 npu_sim:card.copy_queues=1";
+    double fresh = 0;
+    for (int i = 0; i < 2; i++) {
+        world w;
+        clv_device *card;
+        clv_exec *exec;
+        open_world(&w, "small-card", settings, &deep);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        assert_ok(clv_context_find_device(w.ctx, "npu_sim:card", &card));
+        const uint64_t all = clv_device_room(card);
+        if (i) {
+            clv_plan *other = plan_for(&w, NULL, 0);
+            assert_true(any_cut(other));
+            assert_ok(clv_exec_create(other, &exec));
+            clv_exec_destroy(exec);
+            clv_plan_destroy(other);
+            assert_true(clv_device_room(card) < all - (8u << 20));
+        }
+        assert_ok(clv_config_set(w.config, "core.plan=layer", "test"));
+        clv_plan *layer = plan_for(&w, NULL, 0);
+        fresh = i ? fresh : predicted(layer);
+        assert_true(predicted(layer) < 1.001 * fresh);
+        assert_ok(clv_exec_create(layer, &exec));
+        const clv_memory_use use =
+            clv_plans_memory((const clv_plan *const *)&layer, 1, NULL, card);
+        assert_true(use.weights > 0);
+        assert_true(all - clv_device_room(card) <=
+                    use.weights + use.states + use.values + (1u << 20));
+        clv_exec_destroy(exec);
+        clv_plan_destroy(layer);
+        close_world(&w);
+    }
+}
+
 /* A card whose memory all weights fill is not short of memory for another plan,
  * which works with the same weights. */
 static void test_all_held(void **state)
@@ -894,6 +934,7 @@ int main(void)
         cmocka_unit_test(test_streamed_prepared),
         cmocka_unit_test(test_streamed_parts),
         cmocka_unit_test(test_streamed_again),
+        cmocka_unit_test(test_left_weights),
         cmocka_unit_test(test_all_held),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),

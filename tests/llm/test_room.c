@@ -181,7 +181,10 @@ static void test_limit(uint32_t mib, const uint32_t *tokens)
     session s;
     open_session(&s, mib);
     const uint64_t all = clv_device_room(s.dev);
-    s.reserve = all - planner_room(s.dev);
+    clv_graph *none;
+    assert_ok(clv_graph_create(&none));
+    s.reserve = all - planner_room(none, s.dev);
+    clv_graph_destroy(none);
     print_message("%s, %u MiB:\n", s.dev->id, mib);
     for (uint32_t i = 0; i < MAX_RUNNERS; i++)
         add(&s, tokens[i], all);
