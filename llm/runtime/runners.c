@@ -194,6 +194,18 @@ static bool is_there(const llm_runners *r, uint32_t n_tokens)
     return false;
 }
 
+/* But those for single tokens. */
+static void drop_longer(llm_runners *r)
+{
+    for (uint32_t i = r->n; i-- > 0;) {
+        llm_runner *runner = r->items[i];
+        if (runner->shape.n_tokens == 1)
+            continue;
+        take_out(r, runner);
+        llm_runner_destroy(runner);
+    }
+}
+
 /* Where not all weights find room, those of the plan for single tokens, which
  * works with each of them once a token, come first: what other plans are given
  * is left, one at a time, and what lies there already. */
@@ -205,12 +217,7 @@ static clv_status make_room(llm_runners *r, const llm_request *request)
     if (!r->params.scarce || request->n == 1 ||
         is_there(r, llm_choice_length(r, request->n)))
         return CLV_OK;
-    for (uint32_t i = r->n; i-- > 0;)
-        if (r->items[i]->shape.n_tokens != 1) {
-            runner = r->items[i];
-            take_out(r, runner);
-            llm_runner_destroy(runner);
-        }
+    drop_longer(r);
     return r->n ? CLV_OK : llm_runners_get(r, &one, &runner);
 }
 
@@ -220,8 +227,12 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
     llm_runner *runner;
     CLV_TRY(make_room(r, request));
     clv_status status = llm_choice_make(r, request, &runner);
-    if (!status)
+    if (!status) {
+        if (r->params.scarce && runner->shape.n_tokens == 1 &&
+            runner->learned == CLV_LEARNED_COSTS)
+            drop_longer(r); /* the new plan need not keep to theirs */
         llm_runner_plan_again(runner, &r->params);
+    }
     if (!status && !runner->exec) {
         take_out(r, runner); /* it may have had another plan */
         status = make_ready(r, runner);
