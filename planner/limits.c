@@ -1,6 +1,5 @@
 #include "limits.h"
 #include "../core/base/error.h"
-#include "../core/graph/tensor.h"
 #include "candidates/room.h"
 
 /* Of max_share: times are predictions. */
@@ -11,25 +10,6 @@
 #define RESERVE_PART 32
 #define RESERVE_MOST ((uint64_t)160 << 20)
 
-/* Whether an earlier value has the same weight. */
-static bool is_again(const clv_graph *graph, uint32_t value)
-{
-    uint32_t v = 0;
-    while (graph->values[v].weight != graph->values[value].weight)
-        v++;
-    return v < value;
-}
-
-/* Of weights that nobody uses any more. */
-static uint64_t unused_bytes(const clv_graph *graph, const clv_device *dev)
-{
-    uint64_t sum = 0;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight && !is_again(graph, v))
-            sum += core_tensor_unused_bytes(graph->values[v].weight, dev);
-    return sum;
-}
-
 uint64_t planner_room(const clv_graph *graph, clv_device *dev)
 {
     const uint64_t all =
@@ -37,7 +17,7 @@ uint64_t planner_room(const clv_graph *graph, clv_device *dev)
     uint64_t room = clv_device_room(dev);
     if (room == UINT64_MAX)
         return room;
-    room += unused_bytes(graph, dev);
+    room += core_plan_unused_bytes(graph, dev);
     if (dev->info.clock == CLV_CLOCK_VIRTUAL)
         return room;
     const uint64_t part = all / RESERVE_PART;

@@ -428,12 +428,23 @@ static clv_status search_legal(solver *v, const clv_op_caps *caps,
     }
 }
 
-/* How long each piece of some experts counts beside the makespan. */
-static bool count_experts(solver *v, double ns)
+static bool is_of_some_experts(const core_piece *cut)
+{
+    return cut->ranges[CORE_AXIS_EXPERTS].end != 0;
+}
+
+static bool is_part_or_streamed(const core_piece *cut)
+{
+    return cut->streamed || !core_piece_is_whole(cut);
+}
+
+/* How long each such piece counts beside the makespan; false: there are none.
+ */
+static bool count_pieces(solver *v, bool (*are)(const core_piece *), double ns)
 {
     bool any = false;
     for (uint32_t i = 0; i < v->c.problem.n_pieces; i++) {
-        if (!v->c.cuts[i].ranges[CORE_AXIS_EXPERTS].end)
+        if (v->c.cuts[i].node == CORE_NO_PIECE || !are(&v->c.cuts[i]))
             continue;
         v->c.pieces[i].extra_ns = ns;
         any = true;
@@ -441,25 +452,32 @@ static bool count_experts(solver *v, double ns)
     return any;
 }
 
-/* The search does not see what many small weights wait for that pass through a
- * device's memory. Where its plan takes longer than it said, whole products of
- * experts are considered too. */
-static clv_status consider_all_experts(solver *v)
+/* The search does not see all that divided products wait for, nor many small
+ * weights that pass through a device's memory. Plans without such pieces are
+ * considered, too. */
+static clv_status consider_without(solver *v, bool (*are)(const core_piece *))
 {
-    if (!v->best ||
-        core_plan_expected_ns(v->best) <= SURPRISE * v->s.makespan_ns ||
-        !count_experts(v, v->s.makespan_ns))
+    if (!count_pieces(v, are, v->s.makespan_ns))
         return CLV_OK;
     const clv_status status = consider_searches(v);
-    count_experts(v, 0);
+    count_pieces(v, are, 0);
     return status;
+}
+
+static clv_status consider_simpler(solver *v)
+{
+    if (!v->best || !can_stream(&v->c))
+        return CLV_OK;
+    if (core_plan_expected_ns(v->best) > SURPRISE * v->s.makespan_ns)
+        CLV_TRY(consider_without(v, is_of_some_experts));
+    return consider_without(v, is_part_or_streamed);
 }
 
 static clv_status find_best(solver *v, const clv_op_caps *caps,
                             planner_strategy strategy)
 {
     CLV_TRY(search_legal(v, caps, strategy));
-    CLV_TRY(consider_all_experts(v));
+    CLV_TRY(consider_simpler(v));
     CLV_TRY(consider_energy(v));
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)

@@ -175,6 +175,24 @@ uint64_t core_plan_unused(const clv_plan *plan, const core_load *load)
     return bytes_without(plan, load, core_tensor_has_used_copy);
 }
 
+/* Whether an earlier value has the same weight. */
+static bool is_again(const clv_graph *graph, uint32_t value)
+{
+    uint32_t v = 0;
+    while (graph->values[v].weight != graph->values[value].weight)
+        v++;
+    return v < value;
+}
+
+uint64_t core_plan_unused_bytes(const clv_graph *graph, const clv_device *dev)
+{
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < graph->n_tensors; v++)
+        if (graph->values[v].weight && !is_again(graph, v))
+            sum += core_tensor_unused_bytes(graph->values[v].weight, dev);
+    return sum;
+}
+
 /* Of a dimension that is a symbol a box has all or, where the symbol is fixed
  * to one value, a part of what it is at most. */
 clv_status core_plan_copy_runs(const clv_plan *plan, clv_value value,

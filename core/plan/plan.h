@@ -270,6 +270,8 @@ uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
 /* The same, or that no exec uses there: what the load takes of the memory that
  * plans can have. */
 uint64_t core_plan_unused(const clv_plan *plan, const core_load *load);
+/* Bytes of the graph's weights in the device's own memory that no exec uses. */
+uint64_t core_plan_unused_bytes(const clv_graph *graph, const clv_device *dev);
 
 /* Whether the devices that compute on the host's cores leave it one to poll on.
  */

@@ -26,6 +26,18 @@ bool planner_maker_streams(const planner_maker *m, uint32_t device)
     return device >= m->plan->n_devices;
 }
 
+double planner_maker_bandwidth(const planner_maker *m, const uint32_t *devices,
+                               uint32_t n)
+{
+    clv_device *devs[PLANNER_SHARE_DEVICES];
+    uint32_t n_reading = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!m->devices[devices[i]].memory_index ||
+            planner_maker_streams(m, devices[i]))
+            devs[n_reading++] = planner_maker_device(m, devices[i]);
+    return n_reading ? m->costs->bandwidth(m->costs->ctx, devs, n_reading) : 0;
+}
+
 bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device)
 {
@@ -168,8 +180,8 @@ static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
         !weight_range(m, piece, &range))
         return 0;
     return core_tensor_has_used_copy(weight_of(m, piece),
-                                planner_maker_device(m, piece->device),
-                                m->align, CORE_HOLD_COPY, &range)
+                                     planner_maker_device(m, piece->device),
+                                     m->align, CORE_HOLD_COPY, &range)
                ? 0
                : range.bytes * range.n;
 }

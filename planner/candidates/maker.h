@@ -93,6 +93,10 @@ typedef struct planner_maker {
 const clv_op_caps *planner_maker_caps(const planner_maker *m, uint32_t class,
                                       uint32_t device);
 clv_device *planner_maker_device(const planner_maker *m, uint32_t device);
+/* Bytes/ns that so many devices get from the host's memory together; 0: no
+ * limit is known. */
+double planner_maker_bandwidth(const planner_maker *m, const uint32_t *devices,
+                               uint32_t n);
 /* Whether weights are streamed to it. */
 bool planner_maker_streams(const planner_maker *m, uint32_t device);
 /* The weight of a node and which operand it is; CLV_NO_TENSOR: it has none. */

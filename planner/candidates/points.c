@@ -295,7 +295,7 @@ static void balance(const planner_maker *m, pool *p, const group *g)
     bool capped = false;
     for (uint32_t i = 0; i < s.n; i++)
         devs[i] = planner_maker_device(m, g->set->devices[i]);
-    s.bandwidth = m->costs->bandwidth(m->costs->ctx, devs, s.n);
+    s.bandwidth = planner_maker_bandwidth(m, g->set->devices, s.n);
     for (uint32_t i = 0; i < s.n; i++) {
         planner_demand *table = m->tables + i * (PLANNER_MAX_STEPS + 1);
         fill_table(m, g, i, table);

@@ -197,10 +197,7 @@ static void keep_best(search *s)
 /* Looks for the layouts of the search's members. */
 static void find_layouts(search *s)
 {
-    clv_device *devs[PLANNER_SHARE_DEVICES];
-    for (uint32_t i = 0; i < s->set.n; i++)
-        devs[i] = planner_maker_device(s->m, s->set.devices[i]);
-    s->bandwidth = s->m->costs->bandwidth(s->m->costs->ctx, devs, s->set.n);
+    s->bandwidth = planner_maker_bandwidth(s->m, s->set.devices, s->set.n);
     for (int64_t i = 0; i <= s->rows; i++)
         s->rests[i].ns = -1;
     memset(&s->layout, 0, sizeof s->layout);

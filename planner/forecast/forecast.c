@@ -24,17 +24,14 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
     bool streams = plan->graph->tensors[node->inputs[0]].usage ==
                    CLV_USAGE_WEIGHT; /* which lie without gaps */
     double n = streams ? 1 : (double)runs.n;
-    *out = (planner_part_load){0};
+    *out = (planner_part_load){.copies = true};
     if (status)
         return status;
     const bool leaves =
         o->copy_byte_out > 0 && core_part_copies_out(plan, part);
     out->ns = (leaves ? o->copy_out : o->copy) + o->copy_row * fmax(n - 1, 0) +
               (leaves ? o->copy_byte_out : o->copy_byte) * bytes;
-    out->bytes_ns =
-        out->ns > 0 && !plan->devices[plan->parts[part].device].local
-            ? bytes / out->ns
-            : 0;
+    out->bytes_ns = out->ns > 0 ? bytes / out->ns : 0;
     return CLV_OK;
 }
 

@@ -84,30 +84,31 @@ static double fair_share(const double *rates, uint32_t n, double bandwidth)
     return INFINITY;
 }
 
-/* Collects the devices at work, or those of them that move bytes. */
-static uint32_t collect(planner_play *play, bool moving)
+static bool is_active(const planner_play *play, uint32_t n, clv_device *dev)
 {
-    uint32_t n = 0;
-    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
-        const planner_part_load *load = load_of(play, &play->lanes[d]);
-        if (!load || (moving && !(load->bytes_ns > 0)))
-            continue;
-        play->rates[n] = load->bytes_ns;
-        play->active[n++] = play->lanes[d].dev;
-    }
-    return n;
+    uint32_t i = 0;
+    while (i < n && play->active[i] != dev)
+        i++;
+    return i < n;
 }
 
 static void share_memory(planner_play *play)
 {
     const planner_costs *costs = play->costs;
-    uint32_t n = collect(play, true);
-    if (n < 2)
-        return;
-    double bandwidth = costs->bandwidth(costs->ctx, play->active, n);
+    uint32_t n_rates = 0, n = 0;
+    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
+        const planner_part_load *load = load_of(play, &play->lanes[d]);
+        if (!load || !(load->bytes_ns > 0))
+            continue;
+        play->rates[n_rates++] = load->bytes_ns;
+        if (!is_active(play, n, play->lanes[d].dev)) /* by another queue */
+            play->active[n++] = play->lanes[d].dev;
+    }
+    double bandwidth =
+        n < 2 ? 0 : costs->bandwidth(costs->ctx, play->active, n);
     if (!(bandwidth > 0))
         return;
-    double share = fair_share(play->rates, n, bandwidth);
+    double share = fair_share(play->rates, n_rates, bandwidth);
     for (uint32_t d = 0; d < play->plan->n_queues; d++) {
         const planner_part_load *load = load_of(play, &play->lanes[d]);
         if (load && load->bytes_ns > share)
@@ -115,16 +116,22 @@ static void share_memory(planner_play *play)
     }
 }
 
-/* Cores that share units, power: whatever they do. */
+static const planner_part_load *computes(const planner_play *play, uint32_t d)
+{
+    const planner_part_load *load = load_of(play, &play->lanes[d]);
+    return load && !load->copies ? load : NULL;
+}
+
+/* Cores that share units, power: whatever they compute. */
 static void share_the_rest(planner_play *play)
 {
     const planner_costs *costs = play->costs;
-    uint32_t n = collect(play, false), index = 0;
-    if (n < 2)
-        return;
-    for (uint32_t d = 0; d < play->plan->n_queues; d++) {
-        const planner_part_load *load = load_of(play, &play->lanes[d]);
-        if (!load)
+    uint32_t n = 0, index = 0;
+    for (uint32_t d = 0; d < play->plan->n_queues; d++)
+        if (computes(play, d))
+            play->active[n++] = play->lanes[d].dev;
+    for (uint32_t d = 0; d < play->plan->n_queues && n > 1; d++) {
+        if (!computes(play, d))
             continue;
         double factor = costs->slowdown(costs->ctx, play->active, n, index++);
         if (factor > 1)

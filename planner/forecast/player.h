@@ -16,6 +16,7 @@ typedef struct planner_part_load {
     double ns, energy_nj;
     bool measured;   /* else by a model */
     double bytes_ns; /* what it moves, at most what its device can; >= 0 */
+    bool copies;     /* between memories */
 } planner_part_load;
 
 typedef struct planner_lane {

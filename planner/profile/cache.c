@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORMAT 2
+#define FORMAT 3
 #define MAX_SIZE (UINT64_C(64) << 20)
 
 /* With the end of the text, so that "a", "b" is not "ab". */

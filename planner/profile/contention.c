@@ -3,6 +3,7 @@
 #include "../../core/device/loss.h"
 #include "../../core/device/memory.h"
 #include "../../core/base/error.h"
+#include "../../core/device/subgraph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,10 +114,18 @@ static clv_status cover_set(planner_coverage *s, const clv_graph *graph,
     return measure_set(s, devs, n, &weights);
 }
 
+/* Whether weights will be copied to it in each run. */
+static bool is_too_small(const clv_graph *graph, clv_device *dev)
+{
+    const uint64_t left = clv_device_room(dev);
+    return left < UINT64_MAX && core_graph_weight_bytes(graph) >
+                                    left + atomic_load(&dev->local_bytes);
+}
+
 /* Without being asked, only devices are measured together that have to share
  * the host's memory and are no two drivers of one piece of hardware. */
-static bool is_worth(const planner_coverage *s, clv_device *dev,
-                     clv_device *const *group, uint32_t n)
+static bool is_worth(const planner_coverage *s, const clv_graph *graph,
+                     clv_device *dev, clv_device *const *group, uint32_t n)
 {
     uint32_t type;
     if (!planner_coverage_is_quick(s, dev))
@@ -125,7 +134,7 @@ static bool is_worth(const planner_coverage *s, clv_device *dev,
         if (group[i]->plugin != dev->plugin &&
             !memcmp(group[i]->info.uuid, dev->info.uuid, sizeof dev->info.uuid))
             return false;
-    return !core_device_has_local(dev, &type);
+    return !core_device_has_local(dev, &type) || is_too_small(graph, dev);
 }
 
 /* Each group of those that share a clock, in the context's order. */
@@ -144,7 +153,8 @@ clv_status planner_coverage_contention(planner_coverage *s,
             for (uint32_t k = 0; k < params->n_devices; k++)
                 wanted |= params->devices[k] == dev;
             if (wanted && !core_device_lost(dev) &&
-                is_worth(s, dev, group, n) && share_clock(dev, ctx->devices[i]))
+                is_worth(s, graph, dev, group, n) &&
+                share_clock(dev, ctx->devices[i]))
                 group[n++] = dev;
         }
         if (n && group[0] == ctx->devices[i])

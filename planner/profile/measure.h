@@ -100,10 +100,10 @@ clv_status planner_measure_overheads(planner_meter *meter, clv_device *dev,
 typedef struct planner_contention {
     planner_workload_kind weights; /* in: the products to measure with, where
                                       devices take them; weight_dtype 0: any */
-    double bandwidth; /* bytes/ns of all together that share the host's memory,
-                         each with memory-bound work; 0: not measured, or there
-                         are not two */
-    double *alone;    /* [n] bytes/ns of memory-bound work alone */
+    double bandwidth; /* bytes/ns of the host's memory of all together, each
+                         with memory-bound work, or copying from there to memory
+                         of its own; 0: not measured, or there are not two */
+    double *alone;    /* [n] bytes/ns of the same alone; 0: it can do neither */
     double *slowdown; /* [n] of work while all others compute: >= 1. */
 } planner_contention;
 /* n >= 2 devices that share a clock; arrays of out are the caller's. */

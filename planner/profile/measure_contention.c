@@ -1,5 +1,7 @@
 /* Devices at work at the same time, against each alone. */
 #include "common_workloads.h"
+#include "measure_copies.h"
+#include "../../core/device/memory.h"
 #include "../../core/base/error.h"
 
 #include <math.h>
@@ -17,6 +19,7 @@ static const length_ns virtual_length = {5e6, 3e7};
 static const length_ns virtual_compute_length = {1e5, 4e5};
 
 #define BALANCING 3 /* rounds */
+#define FEW_COPIES 8
 
 /* Repetitions for each of the meter's, where time is real: what others do on
  * the machine disturbs some of these runs. */
@@ -34,12 +37,14 @@ static const length_ns virtual_compute_length = {1e5, 4e5};
  * the memory, which is measured by itself. */
 #define MEMORY_BOUND 0.5
 
-/* One device's work, at first the same time for all when alone. */
+/* One device's work, at first the same time for all when alone: a program, or
+ * as many copies as that would have nodes. */
 typedef struct party {
     clv_device *dev;
     planner_workload workload;
     planner_trial_params params;
     core_trial *trial;
+    planner_copier *copier; /* NULL: it runs the program */
     planner_trial_span span;
     double alone_ns; /* a run of the trial */
     bool noisy;      /* a simulated device whose times are random */
@@ -49,10 +54,51 @@ typedef struct party {
 static clv_status set_nodes(planner_meter *meter, party *p, double nodes)
 {
     p->params.nodes = nodes > 1 ? (uint32_t)round(nodes) : 1;
+    if (p->copier) {
+        p->bytes = p->params.nodes * (double)planner_copier_bytes(p->copier);
+        return CLV_OK;
+    }
     p->bytes = p->params.nodes * planner_workload_bytes(&p->workload);
     planner_trial_destroy(p->trial);
     p->trial = NULL;
     return planner_trial_create(meter, p->dev, &p->params, &p->trial);
+}
+
+static clv_status submit(const party *p, uint64_t correlation)
+{
+    return p->copier
+               ? planner_copier_submit(p->copier, p->params.nodes, correlation)
+               : planner_trial_submit(p->trial, correlation);
+}
+
+/* All of them at once; spans are filled in. */
+static clv_status run(party *parties, uint32_t n)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < n && !status; i++) {
+        parties[i].span = (planner_trial_span){.correlation = i + 1};
+        planner_trial_forget(parties[i].dev);
+        status = planner_trial_now(parties[i].dev, &parties[i].span.begin);
+        if (!status)
+            status = submit(&parties[i], i + 1);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        status = parties[i].copier ? planner_copier_wait(parties[i].copier)
+                                   : planner_trial_wait(parties[i].trial, 0);
+        if (!status)
+            status = planner_trial_now(parties[i].dev, &parties[i].span.end);
+    }
+    for (uint32_t i = 0; i < n && !status; i++) {
+        planner_trial_span span = {.correlation = i + 1};
+        if (planner_trial_spans(parties[i].dev, &span, 1) == CLV_OK && span.end)
+            parties[i].span = span;
+    }
+    return status;
+}
+
+static double length(const party *p)
+{
+    return p->span.end - p->span.begin;
 }
 
 static clv_status party_make(planner_meter *meter, clv_device *dev,
@@ -77,33 +123,23 @@ static clv_status party_make(planner_meter *meter, clv_device *dev,
     return status ? status : planner_trial_is_noisy(out->trial, &out->noisy);
 }
 
-/* All of them at once; spans are filled in. */
-static clv_status run(party *parties, uint32_t n)
+/* Few copies tell how many it takes. */
+static clv_status party_copy(clv_device *dev, party *out)
 {
-    clv_status status = CLV_OK;
-    for (uint32_t i = 0; i < n && !status; i++) {
-        parties[i].span = (planner_trial_span){.correlation = i + 1};
-        planner_trial_forget(parties[i].dev);
-        status = planner_trial_now(parties[i].dev, &parties[i].span.begin);
-        if (!status)
-            status = planner_trial_submit(parties[i].trial, i + 1);
-    }
-    for (uint32_t i = 0; i < n && !status; i++) {
-        status = planner_trial_wait(parties[i].trial, 0);
-        if (!status)
-            status = planner_trial_now(parties[i].dev, &parties[i].span.end);
-    }
-    for (uint32_t i = 0; i < n && !status; i++) {
-        planner_trial_span span = {.correlation = i + 1};
-        if (planner_trial_spans(parties[i].dev, &span, 1) == CLV_OK && span.end)
-            parties[i].span = span;
-    }
-    return status;
+    const bool real = dev->info.clock != CLV_CLOCK_VIRTUAL;
+    const double want = real ? real_length.run : virtual_length.run;
+    *out = (party){.dev = dev};
+    CLV_TRY(planner_copier_create(dev, real, &out->copier));
+    CLV_TRY(set_nodes(NULL, out, FEW_COPIES));
+    CLV_TRY(run(out, 1));
+    CLV_TRY(run(out, 1));
+    return set_nodes(NULL, out, FEW_COPIES * want / fmax(length(out), 1));
 }
 
-static double length(const party *p)
+static void party_free(party *p)
 {
-    return p->span.end - p->span.begin;
+    planner_trial_destroy(p->trial);
+    planner_copier_destroy(p->copier);
 }
 
 /* Length of a run alone. */
@@ -250,6 +286,12 @@ static uint32_t repetitions(const planner_meter *meter, const party *parties,
     return reps < MAX_REPETITIONS ? reps : MAX_REPETITIONS;
 }
 
+static bool has_own_memory(const clv_device *dev)
+{
+    uint32_t type;
+    return core_device_has_local(dev, &type);
+}
+
 static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
                            uint32_t n, bool compute, planner_contention *out)
 {
@@ -258,8 +300,10 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
     clv_status status =
         parties && values ? CLV_OK : core_no_memory("to measure devices");
     for (uint32_t i = 0; i < n && !status; i++)
-        status = party_make(meter, devs[i], compute, i, n, &out->weights,
-                            &parties[i]);
+        status = compute || !has_own_memory(devs[i])
+                     ? party_make(meter, devs[i], compute, i, n, &out->weights,
+                                  &parties[i])
+                     : party_copy(devs[i], &parties[i]);
     const uint32_t reps = status ? 1 : repetitions(meter, parties, n);
     uint32_t done = reps;
     if (!status)
@@ -268,7 +312,7 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
         const double rate = parties[i].bytes / parties[i].alone_ns;
         if (compute)
             out->slowdown[i] =
-                rate < MEMORY_BOUND * out->alone[i]
+                has_own_memory(devs[i]) || rate < MEMORY_BOUND * out->alone[i]
                     ? typical_slowdown(&parties[i], values + i * reps, done)
                     : 1;
         else
@@ -277,7 +321,7 @@ static clv_status one_kind(planner_meter *meter, clv_device *const *devs,
     if (!status && !compute)
         out->bandwidth = 1 / planner_median(values, done);
     for (uint32_t i = 0; i < n && parties; i++)
-        planner_trial_destroy(parties[i].trial);
+        party_free(&parties[i]);
     free(values);
     free(parties);
     return status;
@@ -298,7 +342,8 @@ static clv_status check(clv_device *const *devs, uint32_t n)
                                               "share with; name two");
 }
 
-/* A device that works in memory of its own takes nothing from the others. */
+/* A device that works in memory of its own takes nothing from the others, but
+ * for what it copies. One that cannot copy by itself is left out. */
 static clv_status measure_memory(planner_meter *meter, clv_device *const *devs,
                                  uint32_t n, planner_contention *out)
 {
@@ -308,20 +353,15 @@ static clv_status measure_memory(planner_meter *meter, clv_device *const *devs,
         sharing && alone ? CLV_OK : core_no_memory("to measure devices");
     planner_contention one = {.weights = out->weights, .alone = alone};
     uint32_t m = 0, type;
-    for (uint32_t i = 0; i < n && !status; i++) {
-        if (!core_device_has_local(devs[i], &type)) {
+    for (uint32_t i = 0; i < n && !status; i++)
+        if (!has_own_memory(devs[i]) ||
+            core_device_staging_type(devs[i], &type))
             sharing[m++] = devs[i];
-            continue;
-        }
-        status = one_kind(meter, &devs[i], 1, false, &one);
-        out->alone[i] = alone[0];
-    }
     if (m && !status)
         status = one_kind(meter, sharing, m, false, &one);
     out->bandwidth = m > 1 ? one.bandwidth : 0;
     for (uint32_t i = 0, j = 0; i < n && !status; i++)
-        if (j < m && devs[i] == sharing[j])
-            out->alone[i] = alone[j++];
+        out->alone[i] = j < m && devs[i] == sharing[j] ? alone[j++] : 0;
     free(alone);
     free(sharing);
     return status;

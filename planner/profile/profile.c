@@ -236,23 +236,18 @@ static const planner_profile_set *find_set(const planner_profile *p,
 }
 
 /* Some of those that were measured together get no more than each gets alone.
- * One with memory of its own takes nothing from the others. */
+ */
 double planner_profile_bandwidth(const planner_profile *profile,
                                  clv_device *const *devs, uint32_t n)
 {
     double bandwidth = 0, alone = 0;
-    uint32_t sharing = 0, type;
     planner_profile *p = lock(profile);
     const planner_profile_set *set = find_set(p, devs, n);
-    for (uint32_t i = 0; i < n && set; i++) {
-        if (n > 1 && core_device_has_local(devs[i], &type))
-            continue;
+    for (uint32_t i = 0; i < n && set; i++)
         alone += set->contention.alone[index_in(set, devs[i])];
-        sharing++;
-    }
     if (set)
         bandwidth = set->contention.bandwidth;
-    if (sharing && set->n > sharing && (sharing == 1 || alone < bandwidth))
+    if (set && set->n > n && (n == 1 || alone < bandwidth))
         bandwidth = alone;
     unlock(p);
     return bandwidth;

@@ -115,8 +115,9 @@ double planner_profile_noise(const planner_profile *profile,
  * a ns; 0 where there are none. */
 void core_profile_top(const planner_profile *profile, const clv_device *dev,
                       double *bytes, double *flops);
-/* Bytes/ns that the devices get from memory together, and the factor by which
- * compute-bound work slows down while all the others work; 0 and 1 where not
+/* Bytes/ns that the devices get from the host's memory together, where those
+ * with memory of their own copy from there; and the factor by which
+ * compute-bound work slows down while all the others work. 0 and 1 where not
  * measured. */
 double planner_profile_bandwidth(const planner_profile *profile,
                                  clv_device *const *devs, uint32_t n);

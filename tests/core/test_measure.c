@@ -429,7 +429,7 @@ static void check_contention(const char *conf, const char *const *ids,
     finish(&r);
 }
 
-/* One with memory of its own takes nothing from the others. */
+/* One with memory of its own takes from the others what it copies. */
 static void test_own_memory(void **state)
 {
     (void)state;
@@ -445,15 +445,14 @@ static void test_own_memory(void **state)
     assert_ok(planner_measure_contention(r.meter, devs, 3, &c));
     double together =
         clv_config_get_float(r.config, "npu_sim.memory_bandwidth");
+    const double link = figure(&r, devs[0], "link");
     const double two =
         figure(&r, devs[1], "bandwidth") + figure(&r, devs[2], "bandwidth");
-    together = fmin(together, two);
-    assert_near(c.bandwidth, together * 0.98, together * 0.02);
-    assert_near(alone[0], figure(&r, devs[0], "bandwidth") * 0.98,
-                figure(&r, devs[0], "bandwidth") * 0.02);
-    /* Alone there is nobody to share with. */
-    assert_ok(planner_measure_contention(r.meter, devs, 2, &c));
-    assert_true(c.bandwidth == 0);
+    /* Between two copies it moves nothing. */
+    assert_true(alone[0] > link / 2 && alone[0] <= link);
+    together = fmin(together, two + alone[0]);
+    assert_near(c.bandwidth, together * 0.96, together * 0.02);
+    assert_true(c.bandwidth > two);
     finish(&r);
 }
 

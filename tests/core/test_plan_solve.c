@@ -691,6 +691,37 @@ static void test_streamed(void **state)
     assert_true(ns[1] < 0.95 * ns[0]);
 }
 
+/* Copies take from the memory that the CPU reads meanwhile. */
+static void test_streamed_beside(void **state)
+{
+    (void)state;
+    static const double together[] = {70, 45};
+    double ns[2];
+    for (int i = 0; i < 2; i++) {
+        world w;
+        char settings[256];
+        layers_shape few = deep;
+        few.tokens = 1;
+        snprintf(settings, sizeof settings,
+                 "core.plan=tensor npu_sim:card.memory=64 "
+                 "npu_sim:card.copy_queues=1 npu_sim:card.link=28 "
+                 "npu_sim.memory_bandwidth=%g",
+                 together[i]);
+        open_world(&w, "small-card", settings, &few);
+        assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+        clv_plan *plan = plan_for(&w, NULL, 0);
+        ns[i] = run_ns(&w, plan);
+        print_message("%g GB/s: %u streamed, %g ms, predicted %g\n",
+                      together[i], count_streamed(plan), ns[i] * 1e-6,
+                      predicted(plan) * 1e-6);
+        assert_true(i || count_streamed(plan) > 0);
+        assert_true(fabs(predicted(plan) / ns[i] - 1) < 0.03);
+        clv_plan_destroy(plan);
+        close_world(&w);
+    }
+    assert_true(ns[1] > 1.02 * ns[0]);
+}
+
 /* With less memory, where the largest weights do not fit beside the values
  * between nodes, parts of weights come through; with longer prompts, smaller
  * ones. */
@@ -932,6 +963,7 @@ int main(void)
         cmocka_unit_test(test_streamed),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_streamed_prepared),
+        cmocka_unit_test(test_streamed_beside),
         cmocka_unit_test(test_streamed_parts),
         cmocka_unit_test(test_streamed_again),
         cmocka_unit_test(test_left_weights),

@@ -580,7 +580,7 @@ static void test_damaged(void **state)
     } edits[] = {
         {"{\"profile\"", "[\"profile\""},
         {"{\"profile\"", "{\"prophile\""},
-        {"format 2", "format 0"},
+        {"format 3", "format 0"},
         {"\"kinds\"", "\"kines\""},
         {"\"samples\":[\n[1,", "\"samples\":[\n[-1,"},
         {"\"samples\":[\n[1,", "\"samples\":[\n[1.5,"},
