@@ -76,6 +76,33 @@ static ALWAYS_INLINE int blocks_from(const cpu_matmul_args *a, int64_t k)
     return a->k - k < PIECE ? (int)((a->k - k) / CPU_BLOCK) : BLOCKS;
 }
 
+/* The weights that will be read AHEAD bytes later. A row may be a part of a
+ * longer one: those in between are not read, so the place moves to the next row
+ * where the part ends. */
+#define AHEAD 2048
+typedef struct ahead {
+    const uint8_t *row;
+    int64_t at, size; /* bytes: in the row's part, and of that */
+} ahead;
+
+static ALWAYS_INLINE ahead look_ahead(const cpu_matmul_args *a)
+{
+    const int64_t size = a->k / CPU_BLOCK * block_size();
+    const int64_t row = a->o_begin + AHEAD / size;
+    return (ahead){(const uint8_t *)a->w + row * a->w_stride, AHEAD % size,
+                   size};
+}
+
+/* Asks for so many bytes there, which is worth a third of one core's rate. */
+static ALWAYS_INLINE void prefetch_ahead(ahead *p, int64_t stride,
+                                         int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)p->row + p->at + i, _MM_HINT_T0);
+    for (p->at += bytes; p->at >= p->size; p->at -= p->size)
+        p->row += stride;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Bytes                                                                     */
 

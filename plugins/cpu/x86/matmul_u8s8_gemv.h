@@ -105,7 +105,8 @@ static ALWAYS_INLINE void dot_piece(const piece *w, const uint8_t *xp,
 }
 
 static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
-                                  int64_t first, size_t x_size, const int n)
+                                  int64_t first, size_t x_size, ahead *next,
+                                  const int n)
 {
     const uint8_t *xp = (const uint8_t *)a->xp + (size_t)first * x_size;
     int64_t k = 0;
@@ -117,11 +118,13 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
     for (; k + PIECE <= a->k; k += PIECE) {
         piece w = piece_at(a, o, k, BLOCKS);
         if (first == 0)
-            prefetch_stream(w.w, (int)(piece_size() + 63) / 64);
+            prefetch_ahead(next, a->w_stride, piece_size());
         dot_piece(&w, xp, x_size, &d, n);
     }
     if (k < a->k) {
         piece w = piece_at(a, o, k, blocks_from(a, k));
+        if (first == 0)
+            prefetch_ahead(next, a->w_stride, w.n * block_size());
         dot_piece(&w, xp, x_size, &d, n);
     }
     UNROLL
@@ -134,10 +137,11 @@ static ALWAYS_INLINE void dot_row(const cpu_matmul_args *a, int64_t o,
 
 static ALWAYS_INLINE void gemv(const cpu_matmul_args *a, size_t x_size)
 {
+    ahead next = look_ahead(a);
     for (int64_t o = a->o_begin; o < a->o_end; o++) {
         for (int64_t i = 0; i < a->n; i += GEMV_TOKENS) {
             int n = (int)(a->n - i < GEMV_TOKENS ? a->n - i : GEMV_TOKENS);
-            WITH_4(n, dot_row, a, o, i, x_size)
+            WITH_4(n, dot_row, a, o, i, x_size, &next)
         }
     }
 }

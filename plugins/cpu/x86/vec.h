@@ -364,14 +364,6 @@ static inline int32_t load_32(const void *p)
     return i;
 }
 
-/* Quantised weights that stream from memory once: asks for those 4 KiB ahead,
- * which is worth a third of one core's rate. */
-static ALWAYS_INLINE void prefetch_stream(const void *p, int lines)
-{
-    for (int i = 0; i < lines; i++)
-        _mm_prefetch((const char *)p + 4096 + 64 * i, _MM_HINT_T0);
-}
-
 /* Rows of eight 32-bit values to columns. */
 static ALWAYS_INLINE void transpose8(__m256 r[8])
 {
