@@ -33,7 +33,9 @@ static const planner_meter_params full_meter = {.max_seconds = 0.3,
 static const planner_meter_params quick_meter = {.max_seconds = 0.008,
                                                  .max_pool = 1024 * MIB};
 static const planner_meter_params unasked_meter = {
-    .max_seconds = 0.008, .repetitions = 3, .max_pool = 256 * MIB};
+    .max_seconds = 0.008, .repetitions = 3, .max_pool = 1024 * MIB};
+/* Of one work that is measured without being asked. */
+#define QUICK_BYTES (128 * MIB)
 
 /* One device's turn. */
 typedef struct turn {
@@ -496,8 +498,8 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
     status = core_device_caps(dev, &view, caps);
     if (!status)
         status = planner_coverage_is_quick(s, dev)
-                     ? planner_profile_main_workloads(
-                           graph, caps, unasked_meter.max_pool / 2, &list)
+                     ? planner_profile_main_workloads(graph, caps, QUICK_BYTES,
+                                                      &list)
                      : planner_profile_workloads(graph, caps, s->params->full,
                                                  &list);
     if (!status)
