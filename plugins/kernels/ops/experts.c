@@ -4,7 +4,8 @@
 
 #define GROUP 32  /* items that share out the input channels */
 #define OUTPUTS 4 /* channels that they compute together */
-#define LOCAL_BYTES (4 * OUTPUTS * (GROUP + 1))
+#define MOST_VECTORS 8 /* of channels that an item reads at a time */
+#define LOCAL_BYTES (4 * (OUTPUTS + 4 * MOST_VECTORS) * (GROUP + 1))
 
 /* Whether each expert is a row of weights: items then have an output channel
  * each. */
@@ -88,6 +89,7 @@ static void add_operands(gpu_call *call, const gpu_node *node)
     const clv_op_attr *attr = &node->node.attr;
     gpu_call_define(call, "GROUP", GROUP);
     gpu_call_define(call, "ROWS", OUTPUTS);
+    gpu_call_define(call, "MOST_VECTORS", MOST_VECTORS);
     gpu_call_param(call, "begin", gpu_constant(attr->experts.first));
     gpu_call_rows(call, "ids", &node->in[2], false);
     if (gpu_experts_scored(node)) {

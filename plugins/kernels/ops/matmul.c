@@ -47,6 +47,14 @@ static bool is_narrow(const gpu_node *node)
     return node->in[1].d.dims[0] <= 16;
 }
 
+/* There are groups enough for all units, and items that neighbours read for
+ * share their loads. */
+static bool is_parallel(const gpu_node *node)
+{
+    return node->target->units > 8 &&
+           clv_format_is(node->in[1].d.dtype, CLV_FORMAT_BLOCK);
+}
+
 static bool is_tuned(const gpu_node *node)
 {
     (void)node;
@@ -76,6 +84,21 @@ static bool has_int8(const gpu_node *node)
     }
 #define VECTOR(group_, outputs_, rows_, wanted_)                               \
     SUMS(group_, outputs_, rows_, .rows_max = rows_, .wanted = wanted_)
+#define TEAM 32
+#define MOST_VECTORS 8 /* of channels that an item reads at a time */
+#define STAGED(teams_, outputs_, wanted_)                                      \
+    {                                                                          \
+        .name = "gemv_staged", .text = gpu_template_gemv_staged,               \
+        .rows_max = 1, .items = teams_ * TEAM, .outputs = teams_ * outputs_,   \
+        .rows = 1,                                                             \
+        .local_bytes =                                                         \
+            4 * (4 * MOST_VECTORS * (TEAM + 1) + teams_ * outputs_ * TEAM),    \
+        .defines = {{"TEAMS", teams_},                                         \
+                    {"TEAM", TEAM},                                            \
+                    {"ROWS", outputs_},                                        \
+                    {"MOST_VECTORS", MOST_VECTORS}},                           \
+        .wanted = wanted_                                                      \
+    }
 #define BYTES_TILE(gx_, gy_, tm_, tn_, wanted_)                                \
     {                                                                          \
         .name = "gemm_int8", .text = gpu_template_gemm_int8,                   \
@@ -94,6 +117,7 @@ static bool has_int8(const gpu_node *node)
     }
 
 static const kernel kernels[] = {
+    STAGED(4, 2, is_parallel),
     VECTOR(32, 4, 1, NULL),
     VECTOR(32, 4, 2, NULL),
     VECTOR(32, 4, 4, NULL),
@@ -113,6 +137,10 @@ static const kernel kernels[] = {
     TILE(16, 8, 4, 4, is_tuned),
     TILE(16, 8, 4, 8, is_tuned),
     TILE(8, 4, 4, 4, is_tuned),
+    STAGED(4, 1, is_tuned),
+    STAGED(4, 4, is_tuned),
+    STAGED(8, 2, is_tuned),
+    STAGED(2, 4, is_tuned),
 };
 #define N_KERNELS (sizeof kernels / sizeof kernels[0])
 
