@@ -25,7 +25,7 @@
  */
 #define ROWS_FOR_ONE 16
 /* How often copies are timed then. */
-#define FEW_COPIES 3
+#define FEW_COPIES 5
 
 #define MIB (UINT64_C(1) << 20)
 static const planner_meter_params full_meter = {.max_seconds = 0.3,

@@ -25,6 +25,7 @@
 /* Of a copy of rows; each is a quarter of what lies between two. */
 #define ROWS 256u
 #define MAX_REPETITIONS 15u
+#define TRIES 8
 /* Of the device's memory, at most so much is copied to. */
 #define MEMORY_PART 4
 
@@ -137,17 +138,24 @@ static clv_status time_copy(planner_copier *c, uint64_t size, uint32_t n_rows,
     return CLV_OK;
 }
 
-/* *few: of a copy of few bytes; *byte: of each more. */
+/* *few: of a copy of few bytes; *byte: of each more. Where the machine does
+ * other things, so that large copies seem to take no longer, it is tried again,
+ * and they stay as they are at last. */
 static clv_status time_way(planner_copier *c, double *few, double *byte)
 {
-    double small, large;
-    clv_status status = time_copy(c, COPY_SMALL, 1, &small);
-    if (status == CLV_ERR_UNSUPPORTED)
+    for (uint32_t tries = 0; tries < TRIES; tries++) {
+        double small, large;
+        clv_status status = time_copy(c, COPY_SMALL, 1, &small);
+        if (status == CLV_ERR_UNSUPPORTED)
+            return CLV_OK;
+        CLV_TRY(status);
+        CLV_TRY(time_copy(c, c->size, 1, &large));
+        if (!(large > small))
+            continue;
+        *byte = (large - small) / (double)(c->size - COPY_SMALL);
+        *few = fmax(small - COPY_SMALL * *byte, 0);
         return CLV_OK;
-    CLV_TRY(status);
-    CLV_TRY(time_copy(c, c->size, 1, &large));
-    *byte = fmax((large - small) / (double)(c->size - COPY_SMALL), 0);
-    *few = fmax(small - COPY_SMALL * *byte, 0);
+    }
     return CLV_OK;
 }
 
