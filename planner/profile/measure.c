@@ -127,11 +127,18 @@ static clv_status make_pool(planner_meter *meter, uint64_t size)
     return CLV_OK;
 }
 
+static bool has_own_memory(const clv_device *dev)
+{
+    uint32_t type;
+    return core_device_has_local(dev, &type);
+}
+
 /* What a pool of `need` bytes should have: next time it is not to be too small
  * again by a little. */
-static uint64_t usual_size(uint64_t need)
+static uint64_t usual_size(const clv_device *dev, uint64_t need)
 {
-    uint64_t size = last_cache() * CACHES;
+    /* The host's caches hold nothing of memory that is a device's own. */
+    uint64_t size = has_own_memory(dev) ? 0 : last_cache() * CACHES;
     size = size > POOL_LEAST ? size : POOL_LEAST;
     while (size < need && size < UINT64_MAX / 2)
         size *= 2;
@@ -166,10 +173,11 @@ clv_status planner_pool_reserve(planner_meter *meter, clv_device *dev,
                          "most %llu KiB to measure with",
                          (unsigned long long)(size >> 10),
                          (unsigned long long)(most >> 10));
-    if (filled)
-        size = usual_size(size) < most ? usual_size(size) : most;
+    const uint64_t usual = filled ? usual_size(dev, size) : size;
+    size = usual < most ? usual : most;
     planner_pool *pool = meter->pool;
-    if (!pool || pool->size < size || pool->size > most) {
+    if (!pool || pool->size < size || pool->size > most ||
+        (has_own_memory(dev) && filled && pool->size > 2 * size)) {
         clv_status status = make_pool(meter, size);
         if (status)
             return status;

@@ -2,8 +2,8 @@
  * product by itself. */
 #include "ops/experts.h"
 
-#define GROUP 32  /* items that share out the input channels */
-#define OUTPUTS 4 /* channels that they compute together */
+#define GROUP 32       /* items that share out the input channels */
+#define OUTPUTS 4      /* channels that they compute together */
 #define MOST_VECTORS 8 /* of channels that an item reads at a time */
 #define LOCAL_BYTES (4 * (OUTPUTS + 4 * MOST_VECTORS) * (GROUP + 1))
 
