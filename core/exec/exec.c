@@ -55,7 +55,7 @@ static clv_status fill(clv_exec *exec)
         return core_no_memory("for an exec");
     if (exec->owns_workspace)
         CLV_TRY(clv_workspace_create(plan->ctx, &exec->workspace));
-    core_exec_use_weights(exec);
+    CLV_TRY(core_exec_use_weights(exec));
     CLV_TRY(core_workspace_fit(exec->workspace, plan));
     CLV_TRY(core_exec_sync_begin(exec));
     CLV_TRY(core_exec_load_weights(exec));

@@ -24,10 +24,25 @@ static clv_tensor *tensor_of(const clv_plan *plan, const core_load *load)
     return plan->graph->values[load->weight].weight;
 }
 
-static void use(clv_exec *exec, uint32_t load, const core_object *object)
+static clv_status name_weight(const clv_plan *plan, const core_load *load,
+                              clv_status status)
 {
-    exec->weights[load] = object;
-    core_tensor_use(tensor_of(exec->plan, &exec->plan->loads[load]), object);
+    clv_value base = plan->graph->values[load->weight].base;
+    return status ? clv_error_prefix(status, "weight '%s'",
+                                     plan->graph->values[base].name)
+                  : CLV_OK;
+}
+
+/* Makes the copy if there is none. */
+static clv_status use(clv_exec *exec, uint32_t index)
+{
+    const clv_plan *plan = exec->plan;
+    const core_load *load = &plan->loads[index];
+    return name_weight(plan, load,
+                       core_tensor_use(tensor_of(plan, load),
+                                       plan->devices[load->device].dev,
+                                       plan->pointer_align, load->holding,
+                                       &load->range, &exec->weights[index]));
 }
 
 static void drop_unused(const clv_plan *plan, const clv_device *dev)
@@ -37,18 +52,17 @@ static void drop_unused(const clv_plan *plan, const clv_device *dev)
             core_tensor_drop_unused(plan->source->values[v].weight, dev);
 }
 
-void core_exec_use_weights(clv_exec *exec)
+clv_status core_exec_use_weights(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
-    const core_object *object;
     for (uint32_t i = 0; i < plan->n_loads; i++)
         if (plan->loads[i].holding != CORE_HOLD_IMPORT &&
-            !core_plan_missing(plan, &plan->loads[i]) &&
-            !core_exec_weight(plan, &plan->loads[i], &object))
-            use(exec, i, object);
+            !core_plan_missing(plan, &plan->loads[i]))
+            CLV_TRY(use(exec, i));
     for (uint32_t d = 0; d < plan->n_devices; d++)
         if (missing_bytes(plan, d, false) || missing_bytes(plan, d, true))
             drop_unused(plan, plan->devices[d].dev);
+    return CLV_OK;
 }
 
 void core_exec_leave_weights(clv_exec *exec)
@@ -62,14 +76,11 @@ void core_exec_leave_weights(clv_exec *exec)
 clv_status core_exec_weight(const clv_plan *plan, const core_load *load,
                             const core_object **out)
 {
-    clv_tensor *tensor = tensor_of(plan, load);
-    clv_device *dev = plan->devices[load->device].dev;
-    clv_value base = plan->graph->values[load->weight].base;
-    clv_status status = core_tensor_object(tensor, dev, plan->pointer_align,
-                                           load->holding, &load->range, out);
-    return status ? clv_error_prefix(status, "weight '%s'",
-                                     plan->graph->values[base].name)
-                  : CLV_OK;
+    return name_weight(plan, load,
+                       core_tensor_object(tensor_of(plan, load),
+                                          plan->devices[load->device].dev,
+                                          plan->pointer_align, load->holding,
+                                          &load->range, out));
 }
 
 static clv_status copy_all(clv_exec *exec, uint32_t device, uint64_t bytes)
@@ -84,14 +95,12 @@ static clv_status copy_all(clv_exec *exec, uint32_t device, uint64_t bytes)
     snprintf(what, sizeof what, "copying weights to %s", dev->id);
     for (uint32_t i = 0; i < plan->n_loads; i++) {
         const core_load *load = &plan->loads[i];
-        const core_object *object;
         uint64_t missing = core_plan_missing(plan, load);
         if (load->device != device || !missing)
             continue;
         CLV_TRY(core_context_progress(plan->ctx, what,
                                       (double)done / (double)bytes));
-        CLV_TRY(core_exec_weight(plan, load, &object));
-        use(exec, i, object);
+        CLV_TRY(use(exec, i));
         done += missing;
     }
     return core_context_progress(plan->ctx, what, 1);

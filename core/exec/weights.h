@@ -5,7 +5,7 @@
 
 /* Uses the copies that are there. Where others are missing, those on the device
  * that no exec uses are destroyed: they were of plans that are gone. */
-void core_exec_use_weights(clv_exec *exec);
+clv_status core_exec_use_weights(clv_exec *exec);
 /* Copies what devices do not use in place and do not have yet. */
 clv_status core_exec_load_weights(clv_exec *exec);
 void core_exec_leave_weights(clv_exec *exec);

@@ -410,9 +410,11 @@ static bool is_inside(const clv_tensor *tensor, const core_runs *range)
            end <= tensor->size;
 }
 
-clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
-                              uint64_t align, uint32_t holding,
-                              const core_runs *range, const core_object **out)
+/* uses: how many more users it has from now on. */
+static clv_status get_object(clv_tensor *tensor, clv_device *dev,
+                             uint64_t align, uint32_t holding,
+                             const core_runs *range, uint32_t uses,
+                             const core_object **out)
 {
     const core_runs all = core_tensor_whole(tensor);
     core_object want = {.holding = holding, .range = range ? *range : all};
@@ -431,10 +433,19 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
     core_object *object = find_object(tensor, dev, align, &want);
     if (!object)
         status = make_object(tensor, dev, align, &want, &object);
+    if (!status)
+        object->users += uses;
     pthread_mutex_unlock(&tensor->mutex);
     if (!status)
         *out = object;
     return status;
+}
+
+clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
+                              uint64_t align, uint32_t holding,
+                              const core_runs *range, const core_object **out)
+{
+    return get_object(tensor, dev, align, holding, range, 0, out);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -479,21 +490,18 @@ bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
     return o != NULL;
 }
 
-static void count_users(clv_tensor *tensor, const core_object *object, int by)
+clv_status core_tensor_use(clv_tensor *tensor, clv_device *dev, uint64_t align,
+                           uint32_t holding, const core_runs *range,
+                           const core_object **out)
 {
-    pthread_mutex_lock(&tensor->mutex);
-    ((core_object *)object)->users += (uint32_t)by;
-    pthread_mutex_unlock(&tensor->mutex);
-}
-
-void core_tensor_use(clv_tensor *tensor, const core_object *object)
-{
-    count_users(tensor, object, 1);
+    return get_object(tensor, dev, align, holding, range, 1, out);
 }
 
 void core_tensor_leave(clv_tensor *tensor, const core_object *object)
 {
-    count_users(tensor, object, -1);
+    pthread_mutex_lock(&tensor->mutex);
+    ((core_object *)object)->users--;
+    pthread_mutex_unlock(&tensor->mutex);
 }
 
 static bool is_unused(const core_object *object, const clv_device *dev)

@@ -92,8 +92,10 @@ bool core_tensor_has_used_copy(clv_tensor *tensor, const clv_device *dev,
  * false: there are no more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
                          uint32_t index, core_runs *range);
-/* An exec uses an object of the tensor, until it leaves it. */
-void core_tensor_use(clv_tensor *tensor, const core_object *object);
+/* core_tensor_object() for an exec, which uses it until it leaves it. */
+clv_status core_tensor_use(clv_tensor *tensor, clv_device *dev, uint64_t align,
+                           uint32_t holding, const core_runs *range,
+                           const core_object **out);
 void core_tensor_leave(clv_tensor *tensor, const core_object *object);
 /* Bytes of dev's own memory in copies that no exec uses. */
 uint64_t core_tensor_unused_bytes(clv_tensor *tensor, const clv_device *dev);
