@@ -2,12 +2,14 @@
  * conformance kit has more shapes; it runs what a plugin chooses, these cases
  * say what is chosen.) */
 #include "sample.h"
+#include "tune/tune.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -46,44 +48,100 @@ static void judge_product(const sample *b, const product *p, uint32_t scales,
     judge_conclude(&j, tolerance, what);
 }
 
-static void run_product(runner *r, const product *p)
+/* The index of the scales, if any. */
+static uint32_t build_product(sample *b, const product *p)
 {
-    sample b = {0};
-    char what[120];
-    int64_t elements, bytes, symbol = p->n;
+    int64_t elements, bytes;
     clv_block(p->dtype, &elements, &bytes);
-    snprintf(what, sizeof what, "dtype %u, scheme %u, group %u: [%d, %d] x %d",
-             p->dtype, p->quant, p->group, (int)p->n, (int)p->in, (int)p->out);
-    graph_init(&b.g);
-    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_INPUT, p->n, p->in,
+    graph_init(&b->g);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, p->n, p->in,
                p->pad ? 4 * (p->in + p->pad) : 0);
-    sample_add(&b, p->dtype, CLV_USAGE_WEIGHT, p->out, p->in,
+    sample_add(b, p->dtype, CLV_USAGE_WEIGHT, p->out, p->in,
                p->pad ? (p->in / elements + p->pad) * bytes : 0);
-    sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, p->n, p->out,
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, p->n, p->out,
                p->pad ? 4 * (p->out + p->pad) : 0);
     uint32_t inputs[4] = {0, 1, CLV_NO_TENSOR, CLV_NO_TENSOR};
     if (p->bias)
         inputs[2] =
-            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
-    uint32_t scales = b.g.sub.n_tensors;
+            sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, p->out, 0);
+    uint32_t scales = b->g.sub.n_tensors;
     if (p->quant == CLV_QUANT_PER_GROUP)
-        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out,
-                   p->in / p->group, 0);
+        sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, p->out, p->in / p->group,
+                   0);
     else if (p->quant)
-        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0,
+        sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0,
                    p->quant == CLV_QUANT_PER_CHANNEL ? p->out : 1, 0);
-    b.g.tensors[1].quant = p->quant;
-    b.g.tensors[1].quant_group = p->group;
-    b.g.tensors[1].quant_scales = p->quant ? scales + 1 : 0;
-    for (uint32_t t = 0; t < b.g.sub.n_tensors; t++)
-        sample_fill(&b, t);
+    b->g.tensors[1].quant = p->quant;
+    b->g.tensors[1].quant_group = p->group;
+    b->g.tensors[1].quant_scales = p->quant ? scales + 1 : 0;
+    for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
+        sample_fill(b, t);
     for (int64_t i = 0; p->times != 0 && i < p->n * p->in; i++)
-        ((float *)b.data[0])[i] *= p->times;
-    graph_node(&b.g, CLV_OP_MATMUL, 2, inputs);
+        ((float *)b->data[0])[i] *= p->times;
+    graph_node(&b->g, CLV_OP_MATMUL, 2, inputs);
     if (p->symbolic)
-        graph_symbol(&b.g, p->n);
+        graph_symbol(&b->g, p->n);
+    return scales;
+}
+
+static void describe(const product *p, char *out, size_t size)
+{
+    snprintf(out, size, "dtype %u, scheme %u, group %u: [%d, %d] x %d",
+             p->dtype, p->quant, p->group, (int)p->n, (int)p->in, (int)p->out);
+}
+
+static void run_product(runner *r, const product *p)
+{
+    sample b = {0};
+    char what[120];
+    int64_t symbol = p->n;
+    const uint32_t scales = build_product(&b, p);
+    describe(p, what, sizeof what);
     runner_run(r, &b.g, b.data, b.size, &symbol);
     judge_product(&b, p, scales, what);
+    sample_free(&b);
+}
+
+static bool has_kernel(const gpu_target *target, const graph *g,
+                       const char *name)
+{
+    gpu_code *code = NULL;
+    bool has = false;
+    assert_int_equal(gpu_lower(&test_host, target, &g->sub, &code), CLV_OK);
+    for (uint32_t i = 0; i < code->n_kernels; i++)
+        has = has || !strcmp(code->kernels[i].name, name);
+    gpu_code_free(&test_host, code);
+    return has;
+}
+
+/* By every variant that is that kernel: so many. */
+static void run_variants(runner *r, const gpu_target *target, const product *p,
+                         const char *kernel, uint32_t count)
+{
+    sample b = {0};
+    gpu_variants variants;
+    int64_t symbol = p->n;
+    uint32_t seen = 0;
+    const uint32_t scales = build_product(&b, p);
+    gpu_list_variants(target, &b.g.sub, 0, &variants);
+    for (uint32_t i = 0; i < variants.n; i++) {
+        char choice[GPU_KEY_SIZE + 16], said[120], what[240];
+        gpu_target chosen = *target;
+        snprintf(choice, sizeof choice, "%s=%u", variants.key,
+                 (unsigned)variants.id[i]);
+        chosen.choices = choice;
+        if (!has_kernel(&chosen, &b.g, kernel))
+            continue;
+        describe(p, said, sizeof said);
+        snprintf(what, sizeof what, "%s, %s", said, choice);
+        memset(b.data[2], 0xff, b.size[2]);
+        runner_set(r, &chosen);
+        runner_run(r, &b.g, b.data, b.size, &symbol);
+        judge_product(&b, p, scales, what);
+        seen++;
+    }
+    runner_set(r, target);
+    assert_int_equal(seen, count);
     sample_free(&b);
 }
 
@@ -318,6 +376,51 @@ static void test_tiles_and_parts(void **state)
     runner_close(r);
 }
 
+/* x in local memory: a last step of a few channels, channels behind it, a last
+ * group of a few outputs, what an item reads at a time in 4 to 32 channels. */
+static void test_staged(void **state)
+{
+    static const product cases[] = {
+        {CLV_DTYPE_Q4_0, 0, 0, 1, 2112, 37, 3, true, true, 0},
+        {CLV_DTYPE_Q8_0, 0, 0, 1, 1056, 70, 0, true, false, 0},
+        {CLV_DTYPE_Q4_K, 0, 0, 1, 1280, 33, 2, false, false, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 5, 0, true, false, 0},
+        {CLV_DTYPE_F32, 0, 0, 1, 399, 37, 1, true, false, 0},
+        {CLV_DTYPE_BF16, 0, 0, 1, 783, 9, 0, false, false, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 1, 1046, 17, 3, true, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 6, 1, 390, 17, 0, true, false, 0}};
+    gpu_target target = sample_target;
+    target.units = 16; /* that groups of a few teams keep busy */
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        run_variants(r, &target, &cases[i], "gemv_staged", 5);
+    runner_close(r);
+}
+
+static void check_default(uint32_t dtype, uint32_t units, const char *kernel)
+{
+    const product p = {.dtype = dtype, .n = 1, .in = 512, .out = 64};
+    gpu_target target = sample_target;
+    sample b = {0};
+    target.units = units;
+    build_product(&b, &p);
+    assert_true(has_kernel(&target, &b.g, kernel));
+    sample_free(&b);
+}
+
+/* Untried, only where there are many units and weights in blocks. */
+static void test_staged_default(void **state)
+{
+    (void)state;
+    check_default(CLV_DTYPE_Q4_0, 16, "gemv_staged");
+    check_default(CLV_DTYPE_Q4_K, 16, "gemv_staged");
+    check_default(CLV_DTYPE_Q4_0, 2, "gemv");
+    check_default(CLV_DTYPE_F16, 16, "gemv");
+}
+
 /* Activations as bytes, where the device has products of those. */
 static void test_bytes(void **state)
 {
@@ -348,6 +451,8 @@ int main(void)
         cmocka_unit_test(test_warp_groups),
         cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
+        cmocka_unit_test(test_staged),
+        cmocka_unit_test(test_staged_default),
         cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
