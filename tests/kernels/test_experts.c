@@ -1,11 +1,12 @@
 /* The feed-forward part of a model of experts, run through OpenCL and compared
  * with sums of doubles: what joins which kernel, and weights that one binding
  * does not reach. (The conformance kit has the ops one by one.) */
-#include "runner.h"
+#include "sample.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -247,13 +248,103 @@ static void test_some(void **unused)
     run_part(&target, MANY, 2, TOTAL, 3 + 1 + 2 + 2 + 3 + 1);
 }
 
+/* ------------------------------------------------------------------------ */
+/* One product by itself, of more channels than are in local memory at once  */
+
+typedef struct single {
+    uint32_t dtype;
+    int64_t in, out;
+    bool scored;
+} single;
+
+enum { S_X, S_W, S_Y, S_IDS, S_SCORES };
+
+static void build_single(sample *b, const single *p)
+{
+    graph_init(&b->g);
+    sample_add(b, F32, CLV_USAGE_INPUT, FEW, p->scored ? USED * p->in : p->in,
+               0);
+    sample_add(b, p->dtype, CLV_USAGE_WEIGHT, EXPERTS * p->out, p->in, 0);
+    sample_add(b, F32, CLV_USAGE_OUTPUT, FEW,
+               p->scored ? p->out : USED * p->out, 0);
+    sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, FEW, USED, 0);
+    if (p->scored)
+        sample_add(b, F32, CLV_USAGE_INPUT, FEW, EXPERTS, 0);
+    for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
+        if (t != S_IDS)
+            sample_fill(b, t);
+    for (int32_t i = 0; i < FEW * USED; i++)
+        ((int32_t *)b->data[S_IDS])[i] = (i / USED + i % USED * 2) % EXPERTS;
+    clv_tensor_desc *w = &b->g.tensors[S_W];
+    w->rank = 3;
+    w->dims[0] = EXPERTS;
+    w->dims[1] = p->out;
+    w->dims[2] = p->in;
+    memset(w->strides, 0, sizeof w->strides);
+    const uint32_t inputs[] = {
+        S_X, S_W, S_IDS, p->scored ? S_SCORES : CLV_NO_TENSOR, CLV_NO_TENSOR};
+    graph_node(&b->g, CLV_OP_MATMUL_EXPERTS, S_Y, inputs);
+}
+
+/* Product k of row i, channel o. */
+static double dot_single(const sample *b, const single *p, int64_t i, int64_t k,
+                         int64_t o)
+{
+    const int32_t id = ((const int32_t *)b->data[S_IDS])[i * USED + k];
+    double sum = 0;
+    for (int64_t c = 0; c < p->in; c++)
+        sum += sample_value(b, S_X, i, (p->scored ? k * p->in : 0) + c) *
+               sample_value(b, S_W, id * p->out + o, c);
+    return p->scored ? sum * sample_value(b, S_SCORES, i, id) : sum;
+}
+
+static void run_single(runner *r, const single *p)
+{
+    sample b = {0};
+    judge j = {0, 0};
+    char what[80];
+    build_single(&b, p);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    for (int64_t i = 0; i < FEW; i++)
+        for (int64_t o = 0; o < p->out; o++) {
+            double want[USED], sum = 0;
+            for (int64_t k = 0; k < USED; k++)
+                sum += want[k] = dot_single(&b, p, i, k, o);
+            for (int64_t k = 0; k < USED && !p->scored; k++)
+                judge_expect(&j, sample_value(&b, S_Y, i, k * p->out + o),
+                             want[k]);
+            if (p->scored)
+                judge_expect(&j, sample_value(&b, S_Y, i, o), sum);
+        }
+    snprintf(what, sizeof what, "dtype %u: %d x %d%s", (unsigned)p->dtype,
+             (int)p->in, (int)p->out, p->scored ? ", scores" : "");
+    judge_conclude(&j, 1e-10, what);
+    sample_free(&b);
+}
+
+static void test_long(void **unused)
+{
+    static const single cases[] = {{CLV_DTYPE_Q4_0, 2112, 17, false},
+                                   {CLV_DTYPE_Q4_0, 1056, 6, true},
+                                   {CLV_DTYPE_Q6_K, 1280, 5, true},
+                                   {CLV_DTYPE_BF16, 783, 9, false},
+                                   {CLV_DTYPE_F32, 398, 10, true}};
+    gpu_target target = small;
+    runner *r = runner_open(&target);
+    (void)unused;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        run_single(r, &cases[i]);
+    runner_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_some),
+        cmocka_unit_test(test_layer), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_some),
+        cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
