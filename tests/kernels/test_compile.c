@@ -28,6 +28,7 @@ typedef struct compiler {
     cl_device_id device;
     uint32_t kernels;
     const char *only; /* the kernel's name; NULL: all */
+    bool assembles;   /* kernels without inline assembly, too */
     bool failed;
 } compiler;
 
@@ -123,9 +124,10 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
 {
     static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
     const bool closed = gpu_ptx_is_closed(kernel->source);
-    const uint32_t n_archs = !PTXAS[0] || !strstr(kernel->source, "asm") ? 0
-                             : closed                                    ? 1
-                                                                         : 3;
+    const uint32_t n_archs =
+        !PTXAS[0] || !(c->assembles || strstr(kernel->source, "asm")) ? 0
+        : closed                                                      ? 1
+                                                                      : 3;
     char path[] = "/tmp/cleave-ptx-XXXXXX", command[512];
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -516,6 +518,65 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
+static void init_experts(graph *g, uint32_t dtype, bool scored)
+{
+    const int64_t in = 1280, out = 64;
+    graph_init(g);
+    uint32_t x = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1,
+                              scored ? 2 * in : in);
+    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, 4 * out, in);
+    uint32_t ids = graph_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 2);
+    uint32_t y = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1,
+                              scored ? out : 2 * out);
+    uint32_t scores = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, 4);
+    clv_tensor_desc *experts = &g->tensors[w];
+    experts->rank = 3;
+    memcpy(experts->dims, (int64_t[]){4, out, in}, 3 * sizeof in);
+    memset(experts->strides, 0, sizeof experts->strides);
+    graph_node(g, CLV_OP_MATMUL_EXPERTS, y,
+               INPUTS(x, w, ids, scored ? scores : CLV_NO_TENSOR));
+}
+
+/* Products of one row with weights as bound. */
+static void test_ptx_scarce(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q6_K};
+    compiler c = {.target = base, .assembles = true};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    set_nvidia(&c.target);
+    c.target.scarce = true;
+    for (uint32_t i = 0; i < 5; i++) {
+        gpu_variants variants;
+        graph g;
+        graph_init(&g);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, 1280);
+        uint32_t w = T(dtypes[i], CLV_USAGE_WEIGHT, 70, 1280);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, 70);
+        graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+        gpu_list_variants(&c.target, &g.sub, 0, &variants);
+        c.only = "gemv_staged";
+        for (uint32_t v = 0; v < variants.n; v++) {
+            char choice[GPU_KEY_SIZE + 16];
+            snprintf(choice, sizeof choice, "%s=%u", variants.key,
+                     (unsigned)variants.id[v]);
+            c.target.choices = choice;
+            compile(&c, &g);
+        }
+        c.target.choices = NULL;
+        for (uint32_t scored = 0; scored < 2; scored++) {
+            init_experts(&g, dtypes[i], scored);
+            c.only = scored ? "experts_gemv_sum" : "experts_gemv";
+            compile(&c, &g);
+        }
+    }
+    assert_false(c.failed);
+    assert_int_equal(c.kernels, 5 * (5 + 2));
+}
+
 /* A few queries, or many, of heads of so many channels. */
 static void compile_attention(compiler *c, int64_t n, int64_t dim,
                               uint32_t cache)
@@ -575,6 +636,7 @@ int main(void)
         cmocka_unit_test(test_ptx_opened),
         cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_ptx_warp_groups),
+        cmocka_unit_test(test_ptx_scarce),
         cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_ptx_attention),
         cmocka_unit_test(test_opencl),

@@ -25,7 +25,8 @@ static const char opencl_c[] =
     "#define sqrt_f32(x) sqrt(x)\n"
     "#define tanh_f32(x) tanh(x)\n"
     "#define sin_cos(x, s, c) s = sincos(x, &c)\n"
-    "#define QUAD_F32(q) as_float4(q)\n";
+    "#define QUAD_F32(q) as_float4(q)\n"
+    "#define IN_REGISTERS _Pragma(\"unroll\")\n";
 
 static const char glsl[] =
     "#define f32 float\n"
@@ -50,6 +51,7 @@ static const char glsl[] =
     "#define exp_f32(x) exp(x)\n"
     "#define sqrt_f32(x) sqrt(x)\n"
     "#define QUAD_F32(q) uintBitsToFloat(q)\n"
+    "#define IN_REGISTERS\n"
     /* Near 0, where the quotient of exponentials has no digits left, by the
      * series; past 10 it is 1 in f32. What min makes of NaN is anybody's
      * guess. */

@@ -7,6 +7,8 @@
  *   F32(x) INT(x) UINT(x)  conversions; bits_f32(u) f32_bits(f) of the bits
  *   GLOBAL_ID(i) LOCAL_ID(i) GROUP_ID(i)  int
  *   BARRIER              of the group, and of its LOCAL arrays
+ *   IN_REGISTERS         before a loop over a private array: unrolled in OpenCL
+ *                        C, whose compilers else keep the array in memory
  *   half_f32(u) f32_half(f) bf16_f32(u) f32_bf16(f)  16 bits and f32, rounding
  *                        to the nearest
  *   exp_f32 sqrt_f32 silu_f32 gelu_f32; silu4 gelu4 of f32x4
