@@ -6,21 +6,28 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_USES 16 /* at the same time; more are not noted */
 #define FILE_SIZE 2048
+/* How often a lock is tried, and how long apart. */
+#define TRIES 1000
+#define TRY_NS 10000
 
 /* The file holds a line that identifies the plugin's file, a line that says
  * what is under way and, after a crash, one that says how it ended. */
 struct core_use {
     int fd; /* -1: none */
     char *path;
+    atomic_bool ended; /* by a crash: nothing is noted any more */
+    atomic_flag busy;  /* locks what follows */
     char what[512];
     size_t size; /* of the first two lines */
 };
@@ -37,6 +44,19 @@ static char *identity_of(const char *path)
                        (unsigned long long)st.st_dev,
                        (unsigned long long)st.st_ino, (long long)st.st_size,
                        (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+}
+
+/* A thread may crash while another one changes the note. False: it crashed in
+ * the midst of that itself. */
+static bool lock(core_use *use)
+{
+    const struct timespec pause = {.tv_nsec = TRY_NS};
+    for (int i = 0; i < TRIES; i++) {
+        if (!atomic_flag_test_and_set(&use->busy))
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -87,17 +107,8 @@ void core_use_end(core_use *use)
     free(use);
 }
 
-void core_use_note(core_use *use, const core_plugin *plugin, const char *fmt,
-                   ...)
+static void write_file(core_use *use, const core_plugin *plugin)
 {
-    va_list args;
-    if (!use)
-        return;
-    va_start(args, fmt);
-    vsnprintf(use->what, sizeof use->what, fmt, args);
-    va_end(args);
-    if (use->fd < 0)
-        return;
     char text[FILE_SIZE];
     char *identity = plugin ? identity_of(plugin->path) : NULL;
     int n = snprintf(text, sizeof text, "%s\n%s\n", identity ? identity : "",
@@ -107,6 +118,20 @@ void core_use_note(core_use *use, const core_plugin *plugin, const char *fmt,
     if (pwrite(use->fd, text, use->size, 0) != (ssize_t)use->size ||
         ftruncate(use->fd, (off_t)use->size))
         use->size = 0; /* a full disk: nothing is remembered */
+}
+
+void core_use_note(core_use *use, const core_plugin *plugin, const char *fmt,
+                   ...)
+{
+    va_list args;
+    if (!use || atomic_load(&use->ended) || !lock(use))
+        return;
+    va_start(args, fmt);
+    vsnprintf(use->what, sizeof use->what, fmt, args);
+    va_end(args);
+    if (use->fd >= 0)
+        write_file(use, plugin);
+    atomic_flag_clear(&use->busy);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -133,7 +158,13 @@ const char *clv_crash_note(int signal)
     core_use *use = NULL;
     for (int i = 0; i < MAX_USES && !use; i++)
         use = atomic_load(&uses[i]);
-    if (!use || !use->what[0])
+    if (!use)
+        return NULL;
+    atomic_store(&use->ended, true);
+    /* Kept, so that nothing is written over the end. */
+    if (!lock(use))
+        use->size = 0;
+    if (!use->what[0])
         return NULL;
     size_t n = append(text, 0, sizeof text,
                       signal ? "it crashed (signal " : "it ended the process");
