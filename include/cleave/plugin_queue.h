@@ -21,6 +21,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <time.h>
 
 #ifndef CLOCK_MONOTONIC
@@ -108,21 +111,33 @@ static inline int clv_spin_once(clv_spin *spin, clv_spin_state *state,
     return 1;
 }
 
-/* Between two looks at something that can wake nobody, as an event whose driver
- * polls: a round of polling, and once that ends a sleep of a 32nd of the time
- * since the first round, so that the end is seen late by little more than that.
- * On Linux a sleep ends up to 50 us late unless the thread asks for less with
- * PR_SET_TIMERSLACK. */
-static inline void clv_spin_or_sleep(clv_spin *spin, clv_spin_state *state,
-                                     uint64_t limit_ns)
+/* Once, on a thread that waits: on Linux sleeps end up to 50 us late unless the
+ * thread asks for less. */
+static inline void clv_thread_wakes_in_time(void)
+{
+#ifdef __linux__
+    prctl(PR_SET_TIMERSLACK, 1000UL);
+#endif
+}
+
+/* Between two looks at something that can wake nobody: a sleep of a 32nd of the
+ * time since then, so that the end is seen late by little more than that. */
+static inline void clv_sleep_since(uint64_t begin)
 {
     const uint64_t least = 10000, most = 1000000;
-    if (clv_spin_once(spin, state, limit_ns))
-        return;
-    uint64_t ns = (clv_queue_now() - spin->begin) / 32;
+    uint64_t ns = (clv_queue_now() - begin) / 32;
     ns = ns < least ? least : ns < most ? ns : most;
     struct timespec part = {0, (long)ns};
     nanosleep(&part, NULL);
+}
+
+/* The same where polling pays first, as for an event whose driver polls: a
+ * round of it, and a sleep once that ends. */
+static inline void clv_spin_or_sleep(clv_spin *spin, clv_spin_state *state,
+                                     uint64_t limit_ns)
+{
+    if (!clv_spin_once(spin, state, limit_ns))
+        clv_sleep_since(spin->begin);
 }
 
 typedef struct clv_queue clv_queue; /* those of a device */
@@ -403,14 +418,29 @@ static inline clv_status clv_queue_check_stop(const clv_queue *queue,
     return CLV_ERR_CANCELLED;
 }
 
-/* With the lock held. Another device's flag word wakes nobody, so it is looked
- * at again and again. */
+/* With the lock held, given up meanwhile: until something of this device may
+ * have changed, or, where another device's flag word is waited for since then,
+ * which wakes nobody, until it is to be looked at again. */
+static inline void clv_queue_sleep(clv_queue *queue,
+                                   const clv_timeline_point *point,
+                                   uint64_t begin)
+{
+    if (point->timeline) {
+        clv_queue_pause(queue, UINT64_MAX / 2);
+        return;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    clv_sleep_since(begin);
+    pthread_mutex_lock(&queue->lock);
+}
+
+/* With the lock held. */
 static inline clv_status clv_queue_await(clv_queue *queue,
                                          const clv_submit *submit,
                                          const clv_timeline_point *point,
                                          char *message)
 {
-    const uint64_t look_ns = 50000;
+    const uint64_t begin = clv_queue_now();
     const uint64_t *flag =
         point->timeline ? &point->timeline->word : point->flag;
     uint64_t word;
@@ -420,8 +450,7 @@ static inline clv_status clv_queue_await(clv_queue *queue,
         if (queue->is_ahead && point->timeline &&
             queue->is_ahead(queue->ctx, submit, point))
             return CLV_OK;
-        clv_queue_pause(queue, point->timeline ? UINT64_MAX / 2
-                                               : clv_queue_now() + look_ns);
+        clv_queue_sleep(queue, point, begin);
     }
     if (word < point->value)
         return clv_queue_check_stop(queue, message);
@@ -507,6 +536,7 @@ static inline void *clv_queue_main(void *arg)
 {
     clv_fifo *fifo = (clv_fifo *)arg;
     clv_queue *queue = fifo->queue;
+    clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
     for (uint64_t n = 1;; n++) {
         if (!fifo->first)

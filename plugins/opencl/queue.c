@@ -133,6 +133,7 @@ static void *enqueue_main(void *arg)
     clv_queue *queue = fifo->queue;
     clv_plugin_device *dev = queue->ctx;
     ocl_queue *q = &dev->queues[fifo->index];
+    clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!fifo->first && !queue->stop)
@@ -248,7 +249,7 @@ static void *complete_main(void *arg)
 {
     ocl_queue *q = arg;
     clv_queue *queue = q->dev->base.queue;
-    ocl_wait_prepare();
+    clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!q->flying && !q->no_more)

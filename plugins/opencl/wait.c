@@ -1,14 +1,7 @@
 #include "wait.h"
 
-#include <sys/prctl.h>
-
 #define POLL_NS 5000000u  /* polling is worth a core while it is idle */
 #define KNOWN_NS 1000000u /* waits that tell whether the driver polls */
-
-void ocl_wait_prepare(void)
-{
-    prctl(PR_SET_TIMERSLACK, 1000UL);
-}
 
 static uint64_t thread_time(void)
 {

@@ -11,8 +11,5 @@
 
 #include "device.h"
 
-/* Once, on a thread that will wait: its sleeps end in time. */
-void ocl_wait_prepare(void);
-
 /* Until the event has ended; an error is the event's or the wait's. */
 cl_int ocl_wait(clv_plugin_device *dev, cl_event event);

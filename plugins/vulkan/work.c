@@ -73,6 +73,7 @@ static void *feeder_main(void *arg)
     clv_queue *queue = fifo->queue;
     const clv_plugin_device *dev = queue->ctx;
     vk_work *work = dev->work[fifo->index];
+    clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!fifo->first && !queue->stop)
