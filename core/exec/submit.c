@@ -7,6 +7,7 @@
 #include "../base/error.h"
 #include "../context/trace.h"
 #include "../device/loss.h"
+#include "../plan/choice.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -82,8 +83,16 @@ static clv_status submit_once(clv_run *run, uint32_t step)
     return status;
 }
 
-/* Room in the device's queue is made by waiting for an earlier step of this
- * run; where others filled it, by waiting a little. */
+/* When the queue has room for steps of this run. */
+static uint64_t room_at(const core_run_queue *queue)
+{
+    const uint64_t reached = core_timeline_reached(queue->timeline);
+    return core_queue_room_at(reached > queue->base ? reached : queue->base,
+                              queue->promised);
+}
+
+/* Room in the device's queue is made by waiting for earlier steps of this run;
+ * where others filled it, by waiting a little. */
 static clv_status submit_when_room(clv_run *run, uint32_t step)
 {
     const clv_exec *exec = run->exec;
@@ -96,7 +105,7 @@ static clv_status submit_when_room(clv_run *run, uint32_t step)
         if (status != CLV_ERR_LIMIT)
             return status;
         if (queue->promised > queue->base &&
-            (status = core_run_wait_for(run, device, queue->promised, 0)))
+            (status = core_run_wait_for(run, device, room_at(queue), 0)))
             return status;
         uint64_t now = clv_now_ns();
         start = start ? start : now;

@@ -13,6 +13,11 @@ bool core_candidate_before(const core_candidate *a, const core_candidate *b)
     return a->age < b->age;
 }
 
+uint64_t core_queue_room_at(uint64_t done, uint64_t submitted)
+{
+    return done + (submitted - done + 3) / 4;
+}
+
 double core_candidate_gain(bool critical, double unlocked_critical_ns,
                            double unlocked_other_ns)
 {

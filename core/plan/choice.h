@@ -27,6 +27,10 @@ typedef struct core_candidate {
 
 /* Whether a comes before b. */
 bool core_candidate_before(const core_candidate *a, const core_candidate *b);
+/* How far a full queue has to get before it is given more, between what it has
+ * done and what was submitted: a quarter makes room for more than one step, and
+ * the device has work while more of it comes. */
+uint64_t core_queue_room_at(uint64_t done, uint64_t submitted);
 /* C of a step; unlocked: the work that can begin once it is done, on the
  * critical device and on the others. */
 double core_candidate_gain(bool critical, double unlocked_critical_ns,

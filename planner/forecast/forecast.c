@@ -1,5 +1,6 @@
 #include "../../core/base/error.h"
 #include "../../core/config/config.h"
+#include "../../core/plan/choice.h"
 #include "player.h"
 
 #include <math.h>
@@ -114,7 +115,7 @@ static void find_polled(planner_play *play)
                      plan->devices[d].dev->info.clock == CLV_CLOCK_VIRTUAL);
 }
 
-/* A full queue is waited empty. */
+/* A full queue is waited for until it has room. */
 static clv_status submit_step(planner_play *play, uint32_t s, double *host)
 {
     planner_lane *lane = &play->lanes[play->plan->steps[s].device];
@@ -123,7 +124,8 @@ static clv_status submit_step(planner_play *play, uint32_t s, double *host)
     planner_play_until(play, *host);
     if (!status && depth && lane->submitted - lane->done >= depth)
         status =
-            wait_for(play, play->plan->steps[s].device, lane->submitted, host);
+            wait_for(play, play->plan->steps[s].device,
+                     core_queue_room_at(lane->done, lane->submitted), host);
     if (status)
         return status;
     core_span *submit = &play->forecast->submits[s];
