@@ -108,6 +108,8 @@ typedef struct core_copy {
     uint64_t n_runs;  /* in so many ranges */
     bool staged;      /* through staging memory of the device, */
     uint64_t staging; /* where its bytes are from here on */
+    bool relayed; /* other steps write or read what is staged: the host moves
+                     it between steps */
 } core_copy;
 
 /* A run needs this part of a state in a memory when it begins, */
@@ -167,9 +169,7 @@ typedef struct core_plan_device {
     uint64_t given;   /* bytes for values that are there already */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
-                         pass through staging_size bytes that both see, */
-    bool relayed;     /* or some that other steps write or read: the host moves
-                         them between steps */
+                         pass through staging_size bytes that both see */
     uint32_t local_type;
     uint64_t staging_size, scratch_size; /* latter: that its programs share */
     core_memplan memory;                 /* of its own arena, if it is local */

@@ -45,5 +45,6 @@ clv_status planner_steps(clv_plan *plan);
 /* Of planner_steps(): puts the steps into the order of submission. */
 clv_status planner_order(clv_plan *plan);
 clv_status planner_waits(clv_plan *plan);
-/* Whether the host waits where a device needs something of another one. */
+/* Whether the host waits where a device needs something of another one, as it
+ * cannot wait by itself. */
 bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on);

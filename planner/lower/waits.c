@@ -16,11 +16,18 @@ typedef struct access {
     bool write;
 } access;
 
+/* What the host moves between its memory and staging memory for a step: before
+ * it is submitted, and once it is done. */
+typedef struct relay {
+    bool in, out;
+} relay;
+
 /* Accesses by step: step s has list[first[s] .. first[s + 1]). */
 typedef struct accesses {
     access *list;
     uint32_t *first;
     uint32_t n;
+    relay *relays; /* [n_steps] */
 } accesses;
 
 static void add_access(accesses *all, const clv_plan *plan, clv_value value,
@@ -89,50 +96,87 @@ static void join(uint64_t *clock, const uint64_t *other, uint32_t n)
         clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
-/* What the host moves between steps, it waits for. */
-bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
+static void find_relays(const clv_plan *plan, relay *relays)
 {
-    const core_plan_device *d = &plan->devices[device];
-    return d->dev != plan->devices[on].dev &&
-           (!(d->dev->info.flags & CLV_DEVICE_FLAG_WAIT) || d->relayed ||
-            plan->devices[on].relayed);
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const core_copy *copy = &plan->copies[i];
+        relay *r = &relays[plan->parts[copy->part].step];
+        r->in |= copy->relayed && !copy->out;
+        r->out |= copy->relayed && copy->out;
+    }
 }
 
-static void add_wait(clv_plan *plan, core_step *step, const core_step *on)
+bool planner_host_waits(const clv_plan *plan, uint32_t device, uint32_t on)
+{
+    const clv_device *dev = plan->devices[device].dev;
+    return dev != plan->devices[on].dev &&
+           !(dev->info.flags & CLV_DEVICE_FLAG_WAIT);
+}
+
+/* A later wait of the step for the same device covers an earlier one. */
+static core_wait *add_wait(clv_plan *plan, core_step *step,
+                           const core_step *other)
 {
     if (!step->n_waits)
         step->first_wait = plan->n_waits;
+    for (uint32_t i = step->first_wait; i < plan->n_waits; i++)
+        if (plan->waits[i].device == other->device)
+            return &plan->waits[i];
     step->n_waits++;
-    plan->waits[plan->n_waits++] = (core_wait){
-        .device = on->device,
-        .value = on->signal,
-        .by_host = planner_host_waits(plan, step->device, on->device)};
+    plan->waits[plan->n_waits] = (core_wait){
+        .device = other->device,
+        .value = other->signal,
+        .by_host = planner_host_waits(plan, step->device, other->device)};
+    return &plan->waits[plan->n_waits++];
 }
 
-/* clocks[s * n_devices + d]: how far device d is once step s is done. Looking
- * back from each step, what an earlier wait or the device's own order already
- * covers needs no wait. */
-static void find_waits(clv_plan *plan, const accesses *all, uint64_t *clocks)
+/* What is known when a step is submitted, a row of n_queues for each step:
+ * clocks[s], how far each queue is once step s is done, and seen, how far the
+ * host has waited for each, which submits in this order. */
+typedef struct progress {
+    uint64_t *clocks, *seen;
+} progress;
+
+/* Looking back from the step, what an earlier wait or the device's own order
+ * already covers needs no wait. Where the host moves bytes between two steps,
+ * only a wait of the host does. */
+static void find_waits_of(clv_plan *plan, const accesses *all, uint32_t s,
+                          progress *p)
 {
-    uint32_t n = plan->n_queues;
+    const uint32_t n = plan->n_queues;
+    core_step *step = &plan->steps[s];
+    uint64_t *clock = p->clocks + (size_t)s * n;
+    for (uint32_t t = s; t-- > 0;) {
+        const core_step *other = &plan->steps[t];
+        const bool relayed =
+            (all->relays[s].in || all->relays[t].out) &&
+            plan->devices[step->device].dev != plan->devices[other->device].dev;
+        const uint64_t known =
+            relayed ? p->seen[other->device] : clock[other->device];
+        if (other->device == step->device || other->signal <= known ||
+            !conflict(plan->graph, all, s, t))
+            continue;
+        core_wait *wait = add_wait(plan, step, other);
+        wait->by_host |= relayed;
+        if (wait->by_host && wait->value > p->seen[wait->device])
+            p->seen[wait->device] = wait->value;
+        join(clock, p->clocks + (size_t)t * n, n);
+    }
+    clock[step->device] = step->signal;
+}
+
+static void find_waits(clv_plan *plan, const accesses *all, progress *p)
+{
+    const uint32_t n = plan->n_queues;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
-        core_step *step = &plan->steps[s];
-        uint64_t *clock = clocks + (size_t)s * n;
         uint32_t before = s;
-        while (before && plan->steps[before - 1].device != step->device)
+        while (before &&
+               plan->steps[before - 1].device != plan->steps[s].device)
             before--;
         if (before)
-            join(clock, clocks + (size_t)(before - 1) * n, n);
-        for (uint32_t t = s; t-- > 0;) {
-            const core_step *other = &plan->steps[t];
-            if (other->device == step->device ||
-                other->signal <= clock[other->device] ||
-                !conflict(plan->graph, all, s, t))
-                continue;
-            add_wait(plan, step, other);
-            join(clock, clocks + (size_t)t * n, n);
-        }
-        clock[step->device] = step->signal;
+            join(p->clocks + (size_t)s * n,
+                 p->clocks + (size_t)(before - 1) * n, n);
+        find_waits_of(plan, all, s, p);
     }
 }
 
@@ -146,11 +190,14 @@ clv_status planner_waits(clv_plan *plan)
     }
     clv_status status = CLV_OK;
     accesses all = {.list = calloc(n_accesses, sizeof *all.list),
-                    .first = calloc(n_steps + 1, sizeof *all.first)};
-    uint64_t *clocks = calloc(n_steps * plan->n_queues, sizeof *clocks);
-    /* At most one wait on each other device that is still needed. */
+                    .first = calloc(n_steps + 1, sizeof *all.first),
+                    .relays = calloc(n_steps, sizeof *all.relays)};
+    progress p = {.clocks = calloc(n_steps * plan->n_queues, sizeof *p.clocks),
+                  .seen = calloc(plan->n_queues, sizeof *p.seen)};
+    /* At most one wait on each other device. */
     plan->waits = calloc(n_steps * plan->n_queues, sizeof *plan->waits);
-    if (!all.list || !all.first || !clocks || !plan->waits) {
+    if (!all.list || !all.first || !all.relays || !p.clocks || !p.seen ||
+        !plan->waits) {
         status = core_no_memory("for a plan");
         goto done;
     }
@@ -158,9 +205,12 @@ clv_status planner_waits(clv_plan *plan)
         collect_step(&all, plan, &plan->steps[s]);
         all.first[s + 1] = all.n;
     }
-    find_waits(plan, &all, clocks);
+    find_relays(plan, all.relays);
+    find_waits(plan, &all, &p);
 done:
-    free(clocks);
+    free(p.seen);
+    free(p.clocks);
+    free(all.relays);
     free(all.first);
     free(all.list);
     return status;

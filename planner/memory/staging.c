@@ -94,7 +94,7 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
     copy->staged = d->staged && !copy->streams && !reaches_arena(plan, copy);
     if (!copy->staged)
         return CLV_OK;
-    d->relayed = d->relayed || !is_for_host(plan, copy);
+    copy->relayed = !is_for_host(plan, copy);
     copy->staging = d->staging_size;
     d->staging_size +=
         (copy->bytes + STAGING_ALIGN - 1) & ~(uint64_t)(STAGING_ALIGN - 1);
