@@ -346,12 +346,24 @@ static void test_gains(void **state)
     close_rig(&r);
 }
 
+static void test_room(void **state)
+{
+    (void)state;
+    assert_int_equal(core_queue_room_at(0, 256), 64);
+    assert_int_equal(core_queue_room_at(100, 105), 102);
+    for (uint64_t done = 7; done < 300; done++) /* never nothing, never past */
+        for (uint64_t all = done + 1; all < done + 10; all++) {
+            const uint64_t at = core_queue_room_at(done, all);
+            assert_true(at > done && at <= all);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),     cmocka_unit_test(test_gains),
         cmocka_unit_test(test_times),     cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_decisions), cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

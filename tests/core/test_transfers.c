@@ -8,6 +8,7 @@
 
 #include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"
+#include "../../planner/planner.h"
 #include "../../tools/views/views.h"
 
 #include "message.h"
@@ -355,13 +356,100 @@ static void test_state_lost(void **state)
     close_store(&s);
 }
 
+/* ------------------------------------------------------------------------ */
+/* What the host moves between steps                                         */
+
+/* d = silu(kv[pos] + silu(silu(x))), and in between kv[pos] is set to the
+ * latter; what is added and the second silu on ref:1, the rest on ref:0. */
+typedef struct relayed {
+    clv_graph *g;
+    clv_value kv, pos, x, d;
+    clv_plan *plan;
+} relayed;
+
+static void plan_relayed(const test_context *t, relayed *r)
+{
+    const int64_t dims[] = {ROWS, COLUMNS};
+    const clv_dim one = clv_dim_fixed(1);
+    const clv_dim row[] = {one, clv_dim_fixed(COLUMNS)};
+    const core_piece pieces[] = {
+        {.node = 0}, {.node = 1, .device = 1}, {.node = 2},
+        {.node = 3}, {.node = 4, .device = 1}, {.node = 5, .device = 1},
+        {.node = 6}};
+    assert_ok(clv_graph_create(&r->g));
+    r->kv = clv_graph_state(r->g, "kv", CLV_DTYPE_F32, 2, dims);
+    r->pos = clv_graph_input(r->g, "pos", CLV_DTYPE_I32, 1, &one);
+    r->x = clv_graph_input(r->g, "x", CLV_DTYPE_F32, 2, row);
+    const clv_value a = clv_graph_silu(r->g, clv_graph_silu(r->g, r->x));
+    clv_graph_set_rows(r->g, r->kv, clv_graph_silu(r->g, a), r->pos);
+    const clv_value old = clv_graph_get_rows(r->g, r->kv, r->pos);
+    r->d = clv_graph_silu(r->g, clv_graph_add(r->g, old, a));
+    clv_graph_output(r->g, r->d, "d");
+    assert_ok(planner_from_pieces(t->ctx, r->g, NULL, pieces,
+                                  sizeof pieces / sizeof *pieces, &r->plan));
+}
+
+static float silu(float x)
+{
+    return x / (1 + expf(-x));
+}
+
+/* The host waits for what it moves, and for nothing else. */
+static void test_relays(void **state)
+{
+    (void)state;
+    test_context t = test_context_create("ref.memory0=coherent "
+                                         "ref.memory1=local,coherent "
+                                         "ref.import1=off ref.flag_wait0=on "
+                                         "ref.flag_wait1=on");
+    relayed r;
+    clv_exec *exec;
+    clv_tensor *kv;
+    uint32_t n[2] = {0};
+    plan_relayed(&t, &r);
+    const clv_plan *p = r.plan;
+    for (uint32_t s = 0; s < p->n_steps; s++) {
+        bool relays = false;
+        for (uint32_t i = 0; i < p->n_copies; i++)
+            relays |= p->copies[i].relayed && !p->copies[i].out &&
+                      p->parts[p->copies[i].part].step == s;
+        for (uint32_t i = 0; i < p->steps[s].n_waits; i++) {
+            const core_wait *wait = &p->waits[p->steps[s].first_wait + i];
+            assert_int_equal(wait->by_host, relays);
+            n[relays]++;
+        }
+    }
+    assert_true(n[0] >= 2 && n[1] == 1);
+    assert_ok(clv_exec_create(r.plan, &exec));
+    assert_ok(clv_tensor_create(t.ctx, CLV_DTYPE_F32, 2,
+                                (const int64_t[]){ROWS, COLUMNS}, &kv));
+    assert_ok(clv_exec_bind(exec, r.kv, kv));
+    for (int round = 1; round < 4; round++) {
+        float *x = clv_tensor_data(clv_exec_tensor(exec, r.x));
+        *(int32_t *)clv_tensor_data(clv_exec_tensor(exec, r.pos)) = round;
+        for (int i = 0; i < COLUMNS; i++)
+            x[i] = (float)(round * i);
+        assert_ok(clv_exec_run(exec, NULL, 0));
+        const float *d = clv_tensor_data(clv_exec_tensor(exec, r.d));
+        for (int i = 0; i < COLUMNS; i++) {
+            const float a = silu(silu((float)(round * i)));
+            assert_float_equal(d[i], silu(silu(a) + a), 1e-3);
+        }
+    }
+    clv_exec_destroy(exec);
+    clv_tensor_destroy(kv);
+    clv_plan_destroy(r.plan);
+    clv_graph_destroy(r.g);
+    test_context_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_regions),    cmocka_unit_test(test_runs),
         cmocka_unit_test(test_copies),     cmocka_unit_test(test_alone),
         cmocka_unit_test(test_no_room),    cmocka_unit_test(test_state_wanders),
-        cmocka_unit_test(test_state_lost),
+        cmocka_unit_test(test_state_lost), cmocka_unit_test(test_relays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
