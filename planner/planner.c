@@ -159,7 +159,8 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
         plan->devices[i] =
             (core_plan_device){.dev = params->devices[i],
                                .room = planner_room(graph, params->devices[i]),
-                               .given = given_by(params, i)};
+                               .given = given_by(params, i),
+                               .reserve = params->reserve};
     *out = plan;
     return CLV_OK;
 }
@@ -342,7 +343,8 @@ static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
 static clv_status begin(clv_context *ctx, clv_graph *graph,
                         const clv_plan_params *params, clv_plan **out)
 {
-    clv_plan_params all = {.workspace = params ? params->workspace : NULL};
+    clv_plan_params all = {.workspace = params ? params->workspace : NULL,
+                           .reserve = params ? params->reserve : 0};
     clv_device **left = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);
@@ -467,8 +469,9 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     core_saved_plan saved;
     *out = NULL;
     CLV_TRY(core_plan_read_json(ctx, graph, params, json, size, &saved));
-    const clv_plan_params named = {saved.devices, saved.n_devices,
-                                   params ? params->workspace : NULL};
+    clv_plan_params named = params ? *params : (clv_plan_params){0};
+    named.devices = saved.devices;
+    named.n_devices = saved.n_devices;
     clv_status status = planner_from_pieces(ctx, graph, &named, saved.pieces,
                                             saved.n_pieces, out);
     core_saved_plan_finish(&saved);

@@ -105,6 +105,7 @@ static void set_rooms(const solver *v, clv_plan *plan)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         plan->devices[d].room = v->plan->devices[d].room;
         plan->devices[d].given = v->plan->devices[d].given;
+        plan->devices[d].reserve = v->plan->devices[d].reserve;
     }
 }
 

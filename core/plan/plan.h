@@ -167,6 +167,7 @@ typedef struct core_plan_device {
     uint64_t room;    /* planner_room() before anything was measured, and */
     uint64_t more;    /* in it what is only supposed to be there */
     uint64_t given;   /* bytes for values that are there already */
+    uint64_t reserve; /* and of those that later plans will have at once */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see */

@@ -546,6 +546,9 @@ typedef struct clv_plan_params {
     uint32_t n_devices;
     const clv_workspace *workspace; /* what the plan will run in, and what it
                                        has already; NULL: nothing yet */
+    uint64_t reserve; /* bytes of values that later plans will have in use at
+                         once, clv_graph_live(); weights leave room for them in
+                         a device's own memory that does not hold all weights */
 } clv_plan_params;
 
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
@@ -568,6 +571,10 @@ CLV_API bool clv_plan_fits(const clv_graph *graph, const char *json,
 CLV_API void clv_plan_destroy(clv_plan *plan);
 /* Whether both divide the same graph over the same devices in the same way. */
 CLV_API bool clv_plan_equal(const clv_plan *a, const clv_plan *b);
+/* The most bytes of values between nodes that are in use at one node, where
+ * nodes run in their order with the largest symbols: no plan works in less
+ * memory. */
+CLV_API clv_status clv_graph_live(const clv_graph *graph, uint64_t *bytes);
 /* The numbers of rows that devices with static shapes have programs for, of all
  * nodes of the graph: ascending, each once. A graph of such a length, or of a
  * sum of them, keeps these devices busy. In: *count elements of room in

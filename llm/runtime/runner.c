@@ -170,13 +170,20 @@ bool llm_runner_is_saved(const llm_runner *runner,
     return saved_plan(runner, params) != NULL;
 }
 
-clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
+static clv_plan_params plan_params(const llm_runner *r,
+                                   const llm_runner_params *params)
 {
-    const clv_plan_params devices = {
+    return (clv_plan_params){
         .devices = params->devices,
         .n_devices = params->n_devices,
         .workspace = params->workspace,
+        .reserve = r->shape.n_tokens == 1 ? params->reserve : 0,
     };
+}
+
+clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
+{
+    const clv_plan_params devices = plan_params(r, params);
     clv_context *ctx = r->model->ctx;
     const char *saved = saved_plan(r, params);
     pthread_mutex_lock(&r->model->lock);
@@ -190,11 +197,7 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
 
 void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
 {
-    const clv_plan_params devices = {
-        .devices = params->devices,
-        .n_devices = params->n_devices,
-        .workspace = params->workspace,
-    };
+    const clv_plan_params devices = plan_params(r, params);
     clv_context *ctx = r->model->ctx;
     clv_plan *plan;
     if (r->learned != CLV_LEARNED_COSTS || saved_plan(r, params))
@@ -225,11 +228,7 @@ clv_status llm_runner_weigh(const llm_runner *r,
                             const llm_runner_params *params,
                             const clv_device *dev, uint64_t bytes, double *ns)
 {
-    const clv_plan_params devices = {
-        .devices = params->devices,
-        .n_devices = params->n_devices,
-        .workspace = params->workspace,
-    };
+    const clv_plan_params devices = plan_params(r, params);
     pthread_mutex_lock(&r->model->lock);
     clv_status status =
         clv_plan_weigh(r->model->ctx, r->graph, &devices, dev, bytes, ns);

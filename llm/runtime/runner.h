@@ -63,6 +63,7 @@ typedef struct llm_runner_params {
                                               [1] on; made when needed */
     bool scarce; /* some device's memory does not hold all weights: what a plan
                     works on is free again before another is made */
+    uint64_t reserve; /* as clv_plan_params, for the plan of single tokens */
 } llm_runner_params;
 
 /* The graph alone. */

@@ -206,6 +206,19 @@ static void drop_longer(llm_runners *r)
     }
 }
 
+/* What the largest batch works on. */
+static clv_status find_reserve(llm_runners *r)
+{
+    const llm_shape shape = {.n_tokens = r->n_batch};
+    llm_runner *runner;
+    if (r->params.reserve)
+        return CLV_OK;
+    CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
+    const clv_status status = clv_graph_live(runner->graph, &r->params.reserve);
+    llm_runner_destroy(runner);
+    return status;
+}
+
 /* Where not all weights find room, those of the plan for single tokens, which
  * works with each of them once a token, come first: what other plans are given
  * is left, one at a time, and what lies there already. */
@@ -225,6 +238,8 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
+    if (r->params.scarce)
+        CLV_TRY(find_reserve(r));
     CLV_TRY(make_room(r, request));
     clv_status status = llm_choice_make(r, request, &runner);
     if (!status) {

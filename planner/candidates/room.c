@@ -7,6 +7,9 @@
  * times the largest of them, which is itself no larger than that. */
 #define WORKSPACE_PART 16
 #define PASSING 3
+/* So many times what values take, for what programs make of them, such as
+ * activations in halves and sums of parts. */
+#define VALUES 2
 /* One that passes through lies there twice, itself and the next one, and maybe
  * in another form, beside values. */
 #define PASSING_PART 4
@@ -56,13 +59,19 @@ bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
     return missing > of->room;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
 {
     const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
     if (!planner_is_scarce(graph, of))
         return less(part, of->given);
     const uint64_t passing = PASSING * largest_weight(graph, part);
-    return less(part + (passing > part ? passing : part), of->given);
+    return less(larger(part, VALUES * of->reserve) + larger(passing, part),
+                of->given);
 }
 
 /* Of the graph's states, all of which may come to lie on one device. */

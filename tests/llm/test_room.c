@@ -91,7 +91,8 @@ static void plan_front(session *s, llm_runner *r)
     const uint32_t n = r->graph->n_nodes;
     core_piece *pieces = calloc(n, sizeof *pieces);
     clv_device *devices[] = {s->dev, clv_context_device(s->world.ctx, 1)};
-    const clv_plan_params params = {devices, 2, s->workspace};
+    const clv_plan_params params = {
+        .devices = devices, .n_devices = 2, .workspace = s->workspace};
     assert_non_null(pieces);
     assert_true(devices[1] != s->dev);
     for (uint32_t part = PARTS; !r->plan; part--) {
