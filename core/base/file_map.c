@@ -28,6 +28,7 @@
 typedef struct mapping {
     struct mapping *next;
     _Atomic uintptr_t begin, end; /* 0: free */
+    int fd;                       /* owned */
     _Atomic bool damaged;
 } mapping;
 
@@ -123,7 +124,8 @@ void clv_file_guard(bool handle)
     pthread_mutex_unlock(&lock);
 }
 
-static bool add(uintptr_t begin, uint64_t size)
+/* The descriptor is the mapping's from now on. */
+static bool add(uintptr_t begin, uint64_t size, int fd)
 {
     pthread_mutex_lock(&lock);
     page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -135,6 +137,7 @@ static bool add(uintptr_t begin, uint64_t size)
         atomic_store(&mappings, m);
     }
     if (m) {
+        m->fd = fd;
         atomic_store(&m->damaged, false);
         atomic_store(&m->end,
                      (begin + size + page_size - 1) & ~(page_size - 1));
@@ -152,6 +155,7 @@ static void drop(uintptr_t begin)
     mapping *m = find(begin);
     if (m) {
         atomic_store(&m->begin, 0);
+        close(m->fd);
         if (!--n_mappings && guarded)
             uninstall();
     }
@@ -169,7 +173,18 @@ clv_status core_open_error(const char *path)
     return clv_error(st, "%s: cannot open: %s", path, strerror(errno));
 }
 
-static clv_status map_fd(const char *path, int fd, clv_file_map *out)
+int core_file_find(const void *address, uint64_t *offset)
+{
+    const mapping *m = find((uintptr_t)address);
+    if (!m)
+        return -1;
+    *offset = (uintptr_t)address - atomic_load(&m->begin);
+    return m->fd;
+}
+
+/* *kept: the descriptor is the mapping's. */
+static clv_status map_fd(const char *path, int fd, clv_file_map *out,
+                         bool *kept)
 {
     struct stat st;
     if (fstat(fd, &st))
@@ -188,7 +203,8 @@ static clv_status map_fd(const char *path, int fd, clv_file_map *out)
             return clv_error(errno == ENOMEM ? CLV_ERR_NO_MEMORY : CLV_ERR_IO,
                              "%s: cannot map %llu bytes: %s", path,
                              (unsigned long long)map.size, strerror(errno));
-        if (!add((uintptr_t)data, map.size)) {
+        *kept = add((uintptr_t)data, map.size, fd);
+        if (!*kept) {
             munmap(data, (size_t)map.size);
             return clv_error(CLV_ERR_NO_MEMORY, "%s: no memory to open it",
                              path);
@@ -205,8 +221,10 @@ clv_status clv_file_map_open(const char *path, clv_file_map *out)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return core_open_error(path);
-    clv_status st = map_fd(path, fd, out);
-    close(fd);
+    bool kept = false;
+    clv_status st = map_fd(path, fd, out, &kept);
+    if (!kept)
+        close(fd);
     return st;
 }
 

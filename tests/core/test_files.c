@@ -1,16 +1,22 @@
 #include "test.h"
 
+#include "../../core/base/file_pages.h"
 #include "../../core/base/sanitizer.h"
 
 #include "message.h"
 #include "tmpdir.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 
 static tmpdir dir;
 
@@ -124,6 +130,81 @@ static void test_lock(void **state)
     assert_message("ulimit -l");
     assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
     clv_file_map_close(&map);
+}
+
+enum { N_PAGES = 300 };
+
+static uint32_t count_resident(const clv_file_map *map)
+{
+    unsigned char there[N_PAGES];
+    uint32_t n = 0;
+    assert_int_equal(mincore((void *)(uintptr_t)map->data, map->size, there),
+                     0);
+    for (uint32_t i = 0; i < N_PAGES; i++)
+        n += there[i] & 1;
+    return n;
+}
+
+/* On the disk, so that its pages need not stay in memory. */
+static const char *written_through(const char *name, size_t size, char *bytes)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)(i / 7);
+    const char *path = tmpdir_write(&dir, name, bytes, size);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fsync(fd), 0);
+    close(fd);
+    return path;
+}
+
+/* Pages that others have a part of stay. */
+static void test_pages(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = N_PAGES * page;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct statfs fs;
+    clv_file_map map;
+    char *bytes = malloc(size);
+    assert_non_null(bytes);
+    const char *path = written_through("pages", size, bytes);
+    assert_int_equal(statfs(path, &fs), 0);
+    assert_ok(clv_file_map_open(path, &map));
+    assert_memory_equal(map.data, bytes, size);
+    assert_int_equal(count_resident(&map), N_PAGES);
+    core_file_give_up(map.data, size);
+    if (fs.f_type != TMPFS_MAGIC) /* which has no disk */
+        assert_int_equal(count_resident(&map), 0);
+    core_file_ask(map.data, size);
+    for (int i = 0; i < 10000 && count_resident(&map) < N_PAGES; i++)
+        nanosleep(&pause, NULL);
+    assert_int_equal(count_resident(&map), N_PAGES);
+    core_file_give_up(map.data + 1, size - 2);
+    assert_true(count_resident(&map) >= 2);
+    assert_true(core_file_speed(map.data, size) > 0);
+    assert_memory_equal(map.data, bytes, size);
+    clv_file_map_close(&map);
+    free(bytes);
+}
+
+/* What is no file's, a copy for one, keeps its contents. */
+static void test_pages_of_copies(void **state)
+{
+    (void)state;
+    const size_t size = 8 * (size_t)sysconf(_SC_PAGESIZE);
+    clv_file_map map;
+    char *bytes = malloc(size);
+    assert_non_null(bytes);
+    const char *path = written_through("pages", size, bytes);
+    assert_ok(clv_file_map_open(path, &map));
+    assert_ok(clv_file_map_copy(&map, path));
+    core_file_give_up(map.data, size);
+    core_file_ask(map.data, size);
+    assert_true(core_file_speed(map.data, size) == 0);
+    assert_memory_equal(map.data, bytes, size);
+    clv_file_map_close(&map);
+    free(bytes);
 }
 
 static void test_write(void **state)
@@ -303,6 +384,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_map, setup, teardown),
         cmocka_unit_test_setup_teardown(test_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pages, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pages_of_copies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
