@@ -58,6 +58,9 @@ void planner_identify(clv_plan *plan)
     plan->identity =
         core_hash(plan->problem, plan->pieces,
                   plan->pieces ? plan->n_pieces * sizeof *plan->pieces : 0);
+    if (plan->file.read)
+        plan->identity =
+            core_hash(plan->identity, &plan->file.room, sizeof plan->file.room);
 }
 
 static planner_past describe(const clv_plan *plan, const int64_t *symbols)
@@ -199,11 +202,13 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
         planner_workload workload;
         if (plan->parts[p].device != device || core_part_copies(plan, p))
             continue;
+        sum += exec->latest.part_ns[p];
+        if (core_plan_file_bytes(plan, p, NULL))
+            continue; /* it waited for the file */
         planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
         add_part(o, &workload,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
-        sum += exec->latest.part_ns[p];
     }
     if (!(sum > 0)) /* the device does not tell */
         return CLV_OK;

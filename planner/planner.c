@@ -10,13 +10,16 @@
 #include "../core/base/error.h"
 #include "../core/config/config.h"
 #include "../core/plugin/loader.h"
+
 #include "limits.h"
 #include "lower/lower.h"
 #include "lower/stream.h"
+#include "memory/file_weights.h"
 #include "memory/memory.h"
 #include "prepare.h"
 #include "profile/profile.h"
 #include "profile/accepts.h"
+#include "profile/file_room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -263,6 +266,10 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
         status = planner_layouts(plan, caps, &preferred);
     if (!status && (planner_find_local(plan) || preferred))
         status = planner_transfers(plan, &streams, &caps);
+    if (!status) {
+        planner_alignment(plan, caps);
+        status = planner_file_weights(plan, planner_file_room(plan));
+    }
     if (!status)
         status = planner_steps(plan);
     if (!status)
@@ -304,6 +311,8 @@ static clv_status predict(clv_plan *plan)
 {
     planner_profile *profile;
     CLV_TRY(planner_profile_of(plan->ctx, &profile));
+    if (plan->file.read)
+        plan->file.speed = planner_file_speed(plan);
     clv_status status = planner_predict(plan, NULL, &plan->forecast);
     planner_identify(plan);
     plan->noise = planner_run_noise(plan, profile);

@@ -14,7 +14,8 @@
  *     open step did not wait for; if it reads a view of a value that the open
  *     step wrote under another name; if another device needs a result of the
  *     open step for a node at the same or an earlier place in the source graph;
- *     or if the program would be larger than the device allows.
+ *     if the program would be larger than the device allows; or if the step
+ *     would read more weights from the file than are given up at once.
  *   - A step waits for each step of another device that touches the same memory
  *     if one of them writes it. Waits are for whole steps. A wait that another
  *     wait or the device's own order implies is left out.
@@ -34,8 +35,8 @@
  *   - At the end the host waits for all devices.
  *
  * The search leaves out what it cannot know: waits for memory that is used
- * again, copies of the graph's inputs, sizes of programs and queues, and
- * contention for memory between nodes.
+ * again, copies of the graph's inputs, sizes of programs and queues, weights
+ * that are read from the file, and contention for memory between nodes.
  */
 #pragma once
 

@@ -21,6 +21,7 @@ static void note_plan(tool_memory *m, uint32_t i, const clv_plan *plan)
             clv_plans_memory(&plan, 1, NULL, m->rows[r].dev);
         m->rows[r].plans[i].streamed = use.streamed;
         m->rows[r].plans[i].in_place = use.in_place;
+        m->rows[r].plans[i].from_file = use.from_file;
     }
 }
 
@@ -34,7 +35,8 @@ static clv_status weigh(tool_memory *m, clv_session *session, uint32_t plan)
     return CLV_OK;
 }
 
-/* A row for each memory; true: some device cannot hold all weights. */
+/* A row for each memory, the host's last; true: some device cannot hold all
+ * weights. */
 static bool add_rows(tool_memory *m, const clv_context *ctx, uint64_t weights)
 {
     bool scarce = false;
@@ -45,8 +47,15 @@ static bool add_rows(tool_memory *m, const clv_context *ctx, uint64_t weights)
         if (budget && m->n_rows + 1 < TOOL_MEMORY_ROWS)
             m->rows[m->n_rows++].dev = dev;
     }
-    m->n_rows += m->n_rows != 0;
+    m->n_rows++;
     return scarce;
+}
+
+/* Whether the host's memory does not hold what is used there. */
+static bool reads_files(const tool_memory *m)
+{
+    const tool_memory_row *host = &m->rows[m->n_rows - 1];
+    return host->plans[0].from_file || host->plans[1].from_file;
 }
 
 clv_status tool_memory_look(const tool_env *env, const clv_model *model,
@@ -59,7 +68,7 @@ clv_status tool_memory_look(const tool_env *env, const clv_model *model,
     const bool scarce = add_rows(m, env->ctx, clv_model_describe(model)->size);
     if (scarce)
         m->n_tokens[0] = 1;
-    for (uint32_t i = 0; i < 2 && m->n_rows; i++) {
+    for (uint32_t i = 0; i < 2; i++) {
         if (!m->n_tokens[i])
             continue;
         if (scarce && more)
@@ -69,6 +78,8 @@ clv_status tool_memory_look(const tool_env *env, const clv_model *model,
     }
     for (uint32_t r = 0; r < m->n_rows; r++)
         m->rows[r].use = clv_session_memory(session, m->rows[r].dev);
+    if (m->n_rows == 1 && !reads_files(m))
+        m->n_rows = 0; /* there is nothing to tell */
     return CLV_OK;
 }
 
@@ -124,6 +135,8 @@ static void print_row(const tool_memory *m, const tool_memory_row *row,
     } parts[] = {{row->use.weights, " of weights"},
                  {row->plans[0].in_place, " used in place a token"},
                  {row->plans[1].in_place, " used in place a batch"},
+                 {row->plans[0].from_file, " read from the file a token"},
+                 {row->plans[1].from_file, " read from the file a batch"},
                  {row->use.states, " of KV cache"},
                  {row->use.values, " of values"},
                  {row->dev ? row->plans[0].streamed : 0, " streamed a token"},
@@ -164,6 +177,7 @@ static tool_record record_of(const tool_memory *m, const tool_memory_row *row)
             bool known;
         } figures[] = {{"streamed", (double)plan->streamed, true},
                        {"in_place", (double)plan->in_place, true},
+                       {"from_file", (double)plan->from_file, true},
                        {"ts", rate(m, i, m->ns[i]), m->ns[i] > 0},
                        {"ts_with_1_gib_more", more_rate(m, i, plan->more_ns),
                         plan->more_ns > 0}};
@@ -180,18 +194,26 @@ static tool_record record_of(const tool_memory *m, const tool_memory_row *row)
 bool tool_memory_table(const tool_memory *m, const char *format,
                        tool_table *out)
 {
-    static const tool_column columns[] = {
-        {"memory", false},          {"budget", true},
-        {"weights", true},          {"KV cache", true},
-        {"values", true},           {"streamed a token", true},
-        {"streamed a batch", true}, {"in place a token", true},
-        {"in place a batch", true}, {"1 GiB more brings", false}};
+    static const tool_column columns[] = {{"memory", false},
+                                          {"budget", true},
+                                          {"weights", true},
+                                          {"KV cache", true},
+                                          {"values", true},
+                                          {"streamed a token", true},
+                                          {"streamed a batch", true},
+                                          {"in place a token", true},
+                                          {"in place a batch", true},
+                                          {"1 GiB more brings", false},
+                                          {"from the file a token", true},
+                                          {"from the file a batch", true}};
     if (!m->n_rows)
         return false;
-    tool_table_begin(out, format, columns, sizeof columns / sizeof *columns);
+    tool_table_begin(out, format, columns,
+                     sizeof columns / sizeof *columns -
+                         (reads_files(m) ? 0 : 2));
     for (uint32_t r = 0; r < m->n_rows; r++) {
         const tool_memory_row *row = &m->rows[r];
-        char text[8][TOOL_QUANTITY_MAX], more[160];
+        char text[10][TOOL_QUANTITY_MAX], more[160];
         more_text(m, row, more, sizeof more);
         const char *cells[] = {name_of(row),
                                bytes_or_none(row->use.budget, text[0]),
@@ -202,7 +224,9 @@ bool tool_memory_table(const tool_memory *m, const char *format,
                                bytes_or_none(row->plans[1].streamed, text[5]),
                                bytes_or_none(row->plans[0].in_place, text[6]),
                                bytes_or_none(row->plans[1].in_place, text[7]),
-                               more};
+                               more,
+                               bytes_or_none(row->plans[0].from_file, text[8]),
+                               bytes_or_none(row->plans[1].from_file, text[9])};
         tool_table_add(out, record_of(m, row), cells);
     }
     return true;

@@ -11,7 +11,8 @@
 
 /* Of single tokens, then of prompts. */
 typedef struct tool_memory_plan {
-    uint64_t streamed, in_place; /* as clv_memory_use, of this plan alone */
+    /* As clv_memory_use, of this plan alone. */
+    uint64_t streamed, in_place, from_file;
     double more_ns; /* a run, with 1 GiB more of this memory; 0: not asked */
 } tool_memory_plan;
 
@@ -25,7 +26,7 @@ typedef struct tool_memory {
     uint32_t n_tokens[2];                   /* 0: no such plan was asked for */
     double ns[2];                           /* a run as it is */
     tool_memory_row rows[TOOL_MEMORY_ROWS]; /* none where no device has memory
-                                               of its own */
+                                               of its own, and all fits */
     uint32_t n_rows;
 } tool_memory;
 

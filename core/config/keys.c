@@ -59,6 +59,15 @@ static const clv_option core_keys[] = {
              .max = 1 << 24),
     KEY("data_dir", CLV_OPTION_STRING, "",
         "where bundled models and descriptions of chips lie"),
+    KEY_WITH("host_memory", CLV_OPTION_INT, "0",
+             "MiB of the host's memory for weights that are used in the mapped "
+             "file; what exceeds it is read again by each run; 0: 7/8 of what "
+             "is free",
+             .max = 1 << 30),
+    KEY_WITH("file_speed", CLV_OPTION_INT, "0",
+             "MB/s at which plans expect weights to be read from the file; 0: "
+             "as measured",
+             .max = 1 << 24),
     KEY_WITH("wait_timeout", CLV_OPTION_FLOAT, "600",
              "seconds that a device may take for a step before it is given up; "
              "0: any time",

@@ -64,11 +64,15 @@ struct clv_context {
     struct core_trace *trace;
     core_kernel_sums kernel_sums;
     struct core_loader *loader; /* outcome of every candidate */
-    /* What the layer that makes plans keeps with the context. It sets both
+    /* What the layer that makes plans keeps with the context. It sets all
      * under planner_mutex when it is first used. */
     pthread_mutex_t planner_mutex;
     void *planner;
     void (*planner_destroy)(void *planner);
+    uint64_t file_room;    /* bytes of memory for weights in files; 0: not asked
+                              for yet */
+    double file_speed;     /* bytes a ns of reading them; 0: not known */
+    atomic_bool file_told; /* that not all of them find room */
 
     /* The runs in flight of what executes plans, likewise. */
     _Atomic(void *) flight;

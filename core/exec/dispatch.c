@@ -3,6 +3,7 @@
  */
 #include "await.h"
 #include "choose.h"
+#include "file_reader.h"
 #include "flight.h"
 #include "life.h"
 #include "submit.h"
@@ -51,8 +52,10 @@ static void end(core_flight *flight, clv_run *run, clv_status status)
     while (*link != run)
         link = &(*link)->next;
     *link = run->next;
-    if (run->state == CORE_RUN_GOING)
+    if (run->state == CORE_RUN_GOING) {
         core_flight_unload(run);
+        core_file_reader_end(run->exec->reader);
+    }
     if (status)
         snprintf(run->message, sizeof run->message, "%s", clv_last_error());
     core_flight_exit(flight, run);

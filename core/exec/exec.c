@@ -1,4 +1,5 @@
 #include "exec.h"
+#include "file_reader.h"
 #include "flight.h"
 #include "life.h"
 #include "order.h"
@@ -61,6 +62,8 @@ static clv_status fill(clv_exec *exec)
     CLV_TRY(core_exec_load_weights(exec));
     CLV_TRY(make_steps(exec));
     CLV_TRY(core_order_begin(exec));
+    CLV_TRY(core_file_reader_create(exec, &exec->reader));
+    core_exec_tell_file(exec);
     count_unbound(exec);
     return clv_run_create(exec, NULL, &exec->own);
 }
@@ -109,6 +112,7 @@ void clv_exec_destroy(clv_exec *exec)
         return;
     while (exec->runs)
         clv_run_destroy(exec->runs);
+    core_file_reader_destroy(exec->reader);
     for (uint32_t s = 0; exec->steps && s < exec->plan->n_steps; s++) {
         core_program_destroy(exec->steps[s].program);
         free(exec->steps[s].values);

@@ -89,9 +89,10 @@ struct clv_exec {
     clv_run *own;  /* for clv_exec_run() */
     clv_run *runs; /* all of them */
     core_exec_sync sync;
-    uint32_t n_unbound; /* states without memory */
-    uint64_t run;       /* runs begun */
-    bool observe;       /* by the planner: devices record the next run */
+    struct core_file_reader *reader; /* NULL: nothing is read from files */
+    uint32_t n_unbound;              /* states without memory */
+    uint64_t run;                    /* runs begun */
+    bool observe; /* by the planner: devices record the next run */
     core_exec_run latest;
     uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
     clv_device *short_device; /* that could not be compiled for */

@@ -1,4 +1,5 @@
 #include "life.h"
+#include "file_reader.h"
 #include "order.h"
 #include "states.h"
 #include "submit.h"
@@ -163,6 +164,7 @@ clv_status core_run_begin(clv_run *run, clv_run *first)
     note_begin(run);
     if (!exec->proven)
         exec->use = core_use_begin(exec->plan->ctx);
+    core_file_reader_begin(exec->reader, run);
     run->begin = core_run_moment(run);
     return CLV_OK;
 }

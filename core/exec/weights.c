@@ -5,6 +5,9 @@
  */
 
 #include "weights.h"
+#include "../config/config.h"
+#include "../context/context.h"
+
 #include <stdio.h>
 
 /* Bytes that are still to be copied to a device. */
@@ -120,4 +123,37 @@ clv_status core_exec_load_weights(clv_exec *exec)
         core_device_release_staging(plan->devices[d].dev);
     }
     return status;
+}
+
+/* What runs with the smallest symbols, of one token say, read. */
+static uint64_t least_read(const clv_plan *plan)
+{
+    int64_t symbols[CLV_MAX_SYMBOLS];
+    for (uint32_t i = 0; i < plan->graph->n_symbols; i++)
+        symbols[i] = plan->graph->symbols[i].min;
+    return core_plan_file_sum(plan, symbols);
+}
+
+void core_exec_tell_file(const clv_exec *exec)
+{
+    const core_plan_file *file = &exec->plan->file;
+    clv_context *ctx = exec->plan->ctx;
+    const double mib = 1 << 20;
+    char time[48] = "";
+    if (!file->read || atomic_exchange(&ctx->file_told, true))
+        return;
+    const double bytes = (double)least_read(exec->plan);
+    if (file->speed > 0)
+        snprintf(time, sizeof time, ", which takes %.3f s at %.0f MB/s",
+                 bytes / file->speed * 1e-9, file->speed * 1e3);
+    clv_log(ctx, CLV_LOG_WARN,
+            "the host's memory holds %.1f MiB of the %.1f MiB of weights that "
+            "devices use in it: each run reads %.1f MiB or more from the "
+            "file%s; %s, or use a model of smaller types",
+            (double)file->room / mib, (double)file->used / mib, bytes / mib,
+            time,
+            clv_config_get_int(ctx->config, "core.host_memory") > 0
+                ? "raise core.host_memory if more is free"
+                : "free memory, or set core.host_memory to what weights may "
+                  "take");
 }

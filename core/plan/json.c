@@ -110,6 +110,28 @@ static void json_loads(core_text *text, const clv_plan *plan)
     core_text_add(text, "],\n");
 }
 
+/* Bases of weights that runs read from the file. */
+static void json_file(core_text *text, const clv_plan *plan)
+{
+    const core_plan_file *file = &plan->file;
+    bool any = false;
+    if (!file->read)
+        return;
+    core_text_add(text,
+                  "\"file\":{\"room\":%llu,\"used\":%llu,\"ahead\":%llu,"
+                  "\"bytes\":%llu,\"weights\":[",
+                  (unsigned long long)file->room,
+                  (unsigned long long)file->used,
+                  (unsigned long long)file->ahead,
+                  (unsigned long long)core_plan_file_sum(plan, NULL));
+    for (clv_value v = 0; v < plan->graph->n_tensors; v++)
+        if (file->read[v]) {
+            core_text_add(text, "%s%u", comma(any), v);
+            any = true;
+        }
+    core_text_add(text, "]},\n");
+}
+
 /* Of nodes that copy. */
 static void json_copies(core_text *text, const clv_plan *plan)
 {
@@ -299,6 +321,7 @@ clv_status clv_plan_json(const clv_plan *plan, char **out)
     json_devices(&text, plan);
     json_layouts(&text, plan);
     json_loads(&text, plan);
+    json_file(&text, plan);
     json_copies(&text, plan);
     json_steps(&text, plan);
     json_pieces(&text, plan);

@@ -113,6 +113,10 @@ clv_memory_use clv_plans_memory(const clv_plan *const *plans, uint32_t n,
         use.budget = dev->info.memory_free ? dev->info.memory_free
                                            : dev->info.memory_size;
     for (uint32_t p = 0; p < n; p++) {
+        if (!dev && plans[p]->file.read) {
+            use.budget = plans[p]->file.room;
+            use.from_file += core_plan_file_sum(plans[p], NULL);
+        }
         add_weights(plans, p, dev, &use);
         add_values(plans[p], dev, workspace != NULL, &use);
     }

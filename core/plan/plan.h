@@ -98,6 +98,23 @@ typedef struct core_load {
     bool whole;
 } core_load;
 
+/*
+ * What of the weights that devices use in mapped files does not find room in
+ * the host's memory. A weight that every run reads whole is either kept, or the
+ * run reads it from the file: it is asked for ahead, and given up after its
+ * use, so that it drives out none that is kept. Of weights of which a run uses
+ * only some experts the system keeps what was used last.
+ */
+typedef struct core_plan_file {
+    bool *read;     /* [graph->n_tensors] bases that are read from the file;
+                       NULL: none */
+    double missed;  /* part of the experts' bytes that is not in memory */
+    uint64_t room;  /* bytes of the host's memory for such weights, */
+    uint64_t used;  /* and of the weights */
+    uint64_t ahead; /* at most so many are asked for before they are used */
+    double speed;   /* bytes a ns that the file gives; 0: not known */
+} core_plan_file;
+
 /* A node that copies between a device's own memory and the host's. */
 typedef struct core_copy {
     uint32_t part;
@@ -195,10 +212,11 @@ struct clv_plan {
                          waited for them */
     core_wait *waits;
     core_load *loads;
-    core_copy *copies;            /* in the order of their parts */
-    core_state_use *state_uses;   /* where any device has memory of its own */
-    core_state_end *state_ends;   /* likewise */
-    core_place *places;           /* [graph->n_tensors] */
+    core_copy *copies;          /* in the order of their parts */
+    core_state_use *state_uses; /* where any device has memory of its own */
+    core_state_end *state_ends; /* likewise */
+    core_place *places;         /* [graph->n_tensors] */
+    core_plan_file file;
     uint32_t n_devices, n_queues; /* n_devices: queues that compute */
     uint32_t n_pieces, n_parts, n_steps, n_waits, n_loads;
     uint32_t n_copies, n_state_uses, n_state_ends;
@@ -265,6 +283,20 @@ static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)
     const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
     return !core_plan_base(plan, node->outputs[0])->memory;
 }
+
+/* Bytes of a weight's value that a part reads in the host's memory, in a file
+ * that is mapped: from *data on; 0: none. A row that is gathered does not
+ * count. */
+uint64_t core_plan_file_operand(const clv_plan *plan, uint32_t part,
+                                clv_value value, const char **data);
+/* Whether a part reads some experts' weights, as against all of them. */
+bool core_plan_reads_experts(const clv_plan *plan, uint32_t part);
+/* Bytes that a part is expected to read from the file, for these symbols (NULL:
+ * the largest). */
+uint64_t core_plan_file_bytes(const clv_plan *plan, uint32_t part,
+                              const int64_t *symbols);
+/* Of all parts. */
+uint64_t core_plan_file_sum(const clv_plan *plan, const int64_t *symbols);
 
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);

@@ -613,6 +613,10 @@ typedef struct clv_memory_use {
     uint64_t in_place; /* the host's: weights that runs, one of each plan, use
                           where they lie, */
     uint64_t streamed; /* and that they copy to the device, or to any */
+    uint64_t from_file; /* the host's: of in_place, what runs, one of each plan,
+                           read from the mapped file each time, as memory does
+                           not hold it; budget then is what it holds of
+                           in_place (core.host_memory) */
 } clv_memory_use;
 /* dev: one with memory of its own, or NULL for the host's. workspace: in which
  * all of them run; NULL: each has its own. */

@@ -56,6 +56,7 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
                          dev->id, planner_workload_text(&workload, text));
     }
     double alone = costs->bandwidth(costs->ctx, &dev, 1);
+    const uint64_t file = core_plan_file_bytes(plan, part, symbols);
     double rate = cost.ns > 0 ? planner_workload_bytes(&workload) / cost.ns : 0;
     *out = (planner_part_load){
         .ns = fmax(0, cost.ns),
@@ -64,6 +65,7 @@ static clv_status cost_of(const planner_play *play, uint32_t part,
         .bytes_ns = plan->devices[plan->parts[part].device].local ? 0
                     : alone > 0 ? fmin(rate, alone)
                                 : rate,
+        .file_ns = plan->file.speed > 0 ? (double)file / plan->file.speed : 0,
     };
     return CLV_OK;
 }

@@ -39,6 +39,9 @@ clv_status planner_play_begin(planner_play *play)
                              "it with cleave profile",
                              plan->devices[d].dev->id);
     }
+    if (plan->file.speed > 0)
+        play->file_ahead = (double)plan->file.ahead / plan->file.speed;
+    play->file_read = -play->file_ahead;
     sort_steps(play);
     return CLV_OK;
 }
@@ -204,8 +207,14 @@ static void move_on(planner_play *play, double at)
 
 static void begin_part(planner_play *play, planner_lane *lane, uint32_t part)
 {
+    const planner_part_load *load = &play->loads[part];
     lane->part = part;
-    lane->left = play->loads[part].ns;
+    lane->left = load->ns;
+    if (load->file_ns > 0) {
+        play->file_read =
+            fmax(play->file_read, play->now - play->file_ahead) + load->file_ns;
+        lane->left = fmax(lane->left, play->file_read - play->now);
+    }
     play->forecast->parts[part].begin_ns = play->now;
 }
 

@@ -6,6 +6,9 @@
  * bandwidth max-min fair: no device gets more than it can use, and one that
  * gets less is slowed down in proportion. Parts that compute are slowed down by
  * other devices at work as the profile says.
+ *
+ * Weights in files are read in the order of the parts that use them, ahead of
+ * them by so much as the plan says; a part ends once all of its own are read.
  */
 #pragma once
 
@@ -17,6 +20,7 @@ typedef struct planner_part_load {
     bool measured;   /* else by a model */
     double bytes_ns; /* what it moves, at most what its device can; >= 0 */
     bool copies;     /* between memories */
+    double file_ns;  /* that reading its weights from the file takes */
 } planner_part_load;
 
 typedef struct planner_lane {
@@ -43,6 +47,8 @@ typedef struct planner_play {
     clv_device **active;            /* [plan->n_queues] scratch */
     double *rates;                  /* [plan->n_queues] scratch */
     double now;
+    double file_ahead; /* ns of reading that may be ahead of the parts */
+    double file_read;  /* when the weights of the parts so far will be read */
 } planner_play;
 
 /* With loads, forecast and costs set by the caller. */

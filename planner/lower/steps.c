@@ -4,6 +4,7 @@
  */
 #include "lower.h"
 #include "../../core/device/subgraph.h"
+#include "../memory/file_weights.h"
 #include "../../core/base/error.h"
 
 #include <stdlib.h>
@@ -28,7 +29,8 @@ typedef struct joiner {
     uint32_t *needed; /* [n_parts] first node of the source that needs
                          something of it on another device, or NOBODY */
     uint32_t *due;    /* [n_steps] the first of its parts' */
-    uint64_t *sizes;  /* [n_queues] bytes that the step being filled reaches */
+    uint64_t *sizes;  /* [n_queues] bytes that the step being filled reaches, */
+    uint64_t *reads;  /* [n_queues] and that it reads from files */
     uint32_t *open;   /* [n_queues] step being filled, or CORE_NO_STEP */
     uint32_t *latest; /* [n_queues] latest step, or CORE_NO_STEP */
     uint32_t *phases; /* [n_queues] of the step being filled */
@@ -193,7 +195,7 @@ static void begin_step(joiner *j, uint32_t part)
         memcpy(clock_of(j, step), clock_of(j, j->latest[device]),
                plan->n_queues * sizeof *plan->clocks);
     j->due[step] = NOBODY;
-    j->sizes[device] = 0;
+    j->sizes[device] = j->reads[device] = 0;
     j->phases[device] = PHASE_BEFORE;
     j->open[device] = j->latest[device] = step;
     each_value(j, part, note_needed);
@@ -220,15 +222,32 @@ static bool next_phase(const joiner *j, uint32_t part, uint32_t *phase)
     return core_part_copies_out(j->plan, part);
 }
 
+/* Bytes that the part reads from files, with others in their order: which
+ * experts are read nobody knows ahead. */
+static uint64_t read_bytes(const clv_plan *plan, uint32_t part)
+{
+    return core_plan_reads_experts(plan, part)
+               ? 0
+               : core_plan_file_bytes(plan, part, NULL);
+}
+
+/* Whether the device's step may read so many bytes more. */
+static bool may_read(const joiner *j, uint32_t device, uint64_t bytes)
+{
+    return !bytes || !j->reads[device] ||
+           j->reads[device] + bytes <= planner_file_step(j->plan);
+}
+
 /* Whether a part may not go into the device's open step. */
-static bool ends_step(joiner *j, uint32_t part, uint64_t bytes)
+static bool ends_step(joiner *j, uint32_t part, uint64_t bytes, uint64_t reads)
 {
     const clv_plan *plan = j->plan;
     uint32_t device = plan->parts[part].device, step = j->open[device];
     uint32_t phase = j->phases[device];
     if (plan->devices[device].queue || !next_phase(j, part, &phase))
         return true;
-    if (step == CORE_NO_STEP || !has_room(j, device, bytes))
+    if (step == CORE_NO_STEP || !has_room(j, device, bytes) ||
+        !may_read(j, device, reads))
         return true;
     if (j->due[step] <= source_of(plan, plan->parts[part].node))
         return true;
@@ -248,12 +267,14 @@ static void join_parts(joiner *j)
         uint32_t device = plan->parts[i].device, *open = &j->open[device];
         uint64_t bytes =
             node_bytes(plan->graph, &plan->graph->nodes[plan->parts[i].node]);
-        if (ends_step(j, i, bytes))
+        uint64_t reads = read_bytes(plan, i);
+        if (ends_step(j, i, bytes, reads))
             begin_step(j, i);
         next_phase(j, i, &j->phases[device]);
         plan->parts[i].step = *open;
         plan->steps[*open].n_parts++;
         j->sizes[device] += bytes;
+        j->reads[device] += reads;
         if (j->needed[i] < j->due[*open])
             j->due[*open] = j->needed[i];
         each_value(j, i, note_use);
@@ -338,13 +359,14 @@ clv_status planner_steps(clv_plan *plan)
                 .needed = calloc(n, sizeof *j.needed),
                 .due = calloc(n, sizeof *j.due),
                 .sizes = calloc(plan->n_queues, sizeof *j.sizes),
+                .reads = calloc(plan->n_queues, sizeof *j.reads),
                 .open = calloc(plan->n_queues, sizeof *j.open),
                 .latest = calloc(plan->n_queues, sizeof *j.latest),
                 .phases = calloc(plan->n_queues, sizeof *j.phases)};
     plan->steps = calloc(n, sizeof *plan->steps);
     plan->clocks = calloc(n * plan->n_queues, sizeof *plan->clocks);
     clv_status status = j.uses && j.newest && j.needed && j.due && j.sizes &&
-                                j.open && j.latest && j.phases &&
+                                j.reads && j.open && j.latest && j.phases &&
                                 plan->clocks && plan->steps
                             ? CLV_OK
                             : core_no_memory("for a plan");
@@ -362,6 +384,7 @@ clv_status planner_steps(clv_plan *plan)
     free(j.phases);
     free(j.latest);
     free(j.open);
+    free(j.reads);
     free(j.sizes);
     free(j.due);
     free(j.needed);

@@ -350,9 +350,8 @@ static void find_scratch(clv_plan *plan, const clv_op_caps *caps)
     }
 }
 
-clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
+void planner_alignment(clv_plan *plan, const clv_op_caps *caps)
 {
-    const clv_graph *graph = plan->graph;
     plan->pointer_align = 1;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         uint32_t align = caps[plan->parts[p].node].pointer_align;
@@ -361,6 +360,11 @@ clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
     }
     plan->align =
         plan->pointer_align > MIN_ALIGN ? plan->pointer_align : MIN_ALIGN;
+}
+
+clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps)
+{
+    const clv_graph *graph = plan->graph;
     find_scratch(plan, caps);
     planner_uses uses = {0};
     bool *viewed = calloc(graph->n_tensors, sizeof *viewed);

@@ -6,6 +6,8 @@
 
 #include "../../core/plan/plan.h"
 
+/* Of addresses, as the devices of the parts ask for. caps as below. */
+void planner_alignment(clv_plan *plan, const clv_op_caps *caps);
 /* Places, arenas, loads and copies. caps[i]: what the device of node i of
  * plan->graph answered for it. */
 clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps);
