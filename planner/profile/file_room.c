@@ -16,6 +16,7 @@
 #include <sys/sysmacros.h>
 
 #define MEASURED_SIZE ((uint64_t)64 << 20)
+#define KEPT_SIZE ((uint64_t)16 << 20) /* less says little of other files */
 
 uint64_t planner_file_room(const clv_plan *plan)
 {
@@ -72,10 +73,10 @@ static double measure(const clv_plan *plan, const clv_tensor *tensor)
         memcpy(&speed, data, sizeof speed);
     } else if (core_config_choice(plan->ctx->config, "core.profile") !=
                CORE_PROFILE_OFF) {
-        speed = core_file_speed(tensor->memory->data,
-                                tensor->size < MEASURED_SIZE ? tensor->size
-                                                             : MEASURED_SIZE);
-        if (dir && key && core_cache_put(dir, key, &speed, sizeof speed))
+        size = tensor->size < MEASURED_SIZE ? tensor->size : MEASURED_SIZE;
+        speed = core_file_speed(tensor->memory->data, size);
+        if (dir && key && size >= KEPT_SIZE &&
+            core_cache_put(dir, key, &speed, sizeof speed))
             clv_log(plan->ctx, CLV_LOG_WARN,
                     "how fast files are read is not kept: %s",
                     clv_last_error());

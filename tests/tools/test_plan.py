@@ -265,6 +265,22 @@ class Memory(cli.Case):
         self.assertNotIn("prompt_ts_with_1_gib_more", card)
         self.assertNotIn("decode_ts", card)
 
+    def test_read_from_the_file(self):
+        args = ("plan", "--phase", "decode", "--devices", "cpu", "--set",
+                "core.host_memory=6")
+        plan = self.good(*args, "-o", "json").json
+        host, = plan["memory_use"]
+        self.assertEqual(host["memory"], "host")
+        self.assertEqual(host["budget"], 6 << 20)
+        self.assertEqual(host["decode_from_file"], plan["file"]["bytes"])
+        kept = host["decode_in_place"] - host["decode_from_file"]
+        self.assertGreater(kept, 2 << 20)
+        self.assertLess(kept, 6 << 20)
+        self.assertEqual(len(set(plan["file"]["weights"])),
+                         len(plan["file"]["weights"]))
+        self.assertRegex(self.good(*args).text, r"\| from the file a token \|")
+        self.assertNotIn("from the file", self.good(*args[:-2]).text)
+
     def test_told(self):
         shown = self.good("plan", *MODEL, *SMALL, "--phase", "decode").text
         self.assertRegex(shown, r"\| memory +\| +budget \| +weights")

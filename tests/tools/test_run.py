@@ -44,6 +44,21 @@ class Text(cli.Case):
                 out = self.good(*greedy("-n", 64, "-p", prompt, *args)).text
                 self.assertEqual(prompt + out, text)
 
+    def test_weights_from_the_file_change_nothing(self):
+        """Memory for none of the weights, and for half of them."""
+        prompt, text = self.golden()[0]
+        for mib in 1, 8:
+            for args in [], ["-b", 2, "--flight", 3]:
+                with self.subTest(mib=mib, args=args):
+                    run = self.good(*greedy("-n", 64, "-p", prompt, "--set",
+                                            "core.host_memory=%d" % mib, *args,
+                                            "--devices", "cpu"))
+                    self.assertEqual(prompt + run.text, text)
+                    self.assertEqual(run.err.count("core.host_memory"), 1)
+                    self.assertRegex(run.err, r"memory holds %d\.0 MiB of the "
+                                     r"[\d.]+ MiB of weights .* each run reads "
+                                     r"[\d.]+ MiB" % mib)
+
     def test_prompt_from_file_and_standard_input(self):
         prompt, text = self.golden()[0]
         data = (prompt + "\n").encode()  # one newline is the file's, not ours
