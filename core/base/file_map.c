@@ -173,12 +173,13 @@ clv_status core_open_error(const char *path)
     return clv_error(st, "%s: cannot open: %s", path, strerror(errno));
 }
 
-int core_file_find(const void *address, uint64_t *offset)
+int core_file_find(const void *address, core_file_place *out)
 {
     const mapping *m = find((uintptr_t)address);
     if (!m)
         return -1;
-    *offset = (uintptr_t)address - atomic_load(&m->begin);
+    *out = (core_file_place){(uintptr_t)address - atomic_load(&m->begin),
+                             atomic_load(&m->end) - (uintptr_t)address};
     return m->fd;
 }
 

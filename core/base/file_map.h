@@ -5,6 +5,10 @@
 
 /* From errno. */
 clv_status core_open_error(const char *path);
-/* The descriptor of the mapped file that has the byte at this address, and its
- * offset there; -1: none has. It is the mapping's, as long as that is open. */
-int core_file_find(const void *address, uint64_t *offset);
+/* Where a byte lies in a mapped file: its offset, and how many bytes from it on
+ * are mapped. Returns the descriptor of the file, which is the mapping's as
+ * long as that is open; -1: it lies in none. */
+typedef struct core_file_place {
+    uint64_t offset, left;
+} core_file_place;
+int core_file_find(const void *address, core_file_place *out);

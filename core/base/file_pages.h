@@ -12,6 +12,6 @@ void core_file_ask(const void *data, uint64_t size);
 /* The pages that lie in these bytes altogether may go from memory. Whoever uses
  * them again reads the file. */
 void core_file_give_up(const void *data, uint64_t size);
-/* Bytes a ns at which they are read from the file, by giving them up and
- * reading them; 0: not known. */
-double core_file_speed(const void *data, uint64_t size);
+/* Bytes a ns at which so many bytes, or those up to the end of the file, are
+ * read, by giving them up and reading them; 0: not known. *size: how many. */
+double core_file_speed(const void *data, uint64_t *size);

@@ -12,7 +12,8 @@ uint64_t core_plan_file_operand(const clv_plan *plan, uint32_t part,
     const clv_graph *graph = plan->graph;
     const core_part *p = &plan->parts[part];
     const core_plan_device *d = &plan->devices[p->device];
-    uint64_t size, file_offset;
+    core_file_place place;
+    uint64_t size;
     uint32_t holding;
     if (value == CLV_NO_TENSOR || !graph->values[value].weight || d->local ||
         core_part_copies(plan, part) ||
@@ -20,7 +21,7 @@ uint64_t core_plan_file_operand(const clv_plan *plan, uint32_t part,
         return 0;
     const clv_tensor *tensor = graph->values[value].weight;
     const char *begin = tensor->memory->data;
-    if (core_file_find(begin, &file_offset) < 0 ||
+    if (core_file_find(begin, &place) < 0 ||
         core_tensor_holding(tensor, d->dev, plan->pointer_align, true,
                             &holding) ||
         holding != CORE_HOLD_IMPORT ||

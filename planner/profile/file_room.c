@@ -16,6 +16,8 @@
 #include <sys/sysmacros.h>
 
 #define MEASURED_SIZE ((uint64_t)64 << 20)
+/* Of what is free, so that the next start has the same plans. */
+#define ROOM_STEP ((uint64_t)16 << 20)
 #define KEPT_SIZE ((uint64_t)16 << 20) /* less says little of other files */
 
 uint64_t planner_file_room(const clv_plan *plan)
@@ -29,32 +31,29 @@ uint64_t planner_file_room(const clv_plan *plan)
     pthread_mutex_lock(&ctx->planner_mutex);
     if (!ctx->file_room) {
         const uint64_t all = core_host_memory_free("");
-        ctx->file_room = all == UINT64_MAX ? all : all / 8 * 7 + 1;
+        const uint64_t room = all / 8 * 7;
+        ctx->file_room = all == UINT64_MAX ? all : room - room % ROOM_STEP + 1;
     }
     const uint64_t room = ctx->file_room;
     pthread_mutex_unlock(&ctx->planner_mutex);
     return room;
 }
 
-/* The largest of the weights that are read; NULL: none is. */
-static const clv_tensor *largest(const clv_plan *plan)
+/* The first of the weights that are read; NULL: none is. */
+static const clv_tensor *first_read(const clv_plan *plan)
 {
-    const clv_tensor *most = NULL;
-    for (clv_value v = 0; plan->file.read && v < plan->graph->n_tensors; v++) {
-        const clv_tensor *tensor = plan->graph->values[v].weight;
-        if (plan->file.read[v] && tensor &&
-            (!most || tensor->size > most->size))
-            most = tensor;
-    }
-    return most;
+    for (clv_value v = 0; plan->file.read && v < plan->graph->n_tensors; v++)
+        if (plan->file.read[v] && plan->graph->values[v].weight)
+            return plan->graph->values[v].weight;
+    return NULL;
 }
 
 /* By the disk that has the file. */
 static char *key_of(const clv_tensor *tensor)
 {
     struct stat st;
-    uint64_t offset;
-    const int fd = core_file_find(tensor->memory->data, &offset);
+    core_file_place place;
+    const int fd = core_file_find(tensor->memory->data, &place);
     return fd < 0 || fstat(fd, &st)
                ? NULL
                : core_format("reading files of device %u:%u, format 1",
@@ -73,8 +72,8 @@ static double measure(const clv_plan *plan, const clv_tensor *tensor)
         memcpy(&speed, data, sizeof speed);
     } else if (core_config_choice(plan->ctx->config, "core.profile") !=
                CORE_PROFILE_OFF) {
-        size = tensor->size < MEASURED_SIZE ? tensor->size : MEASURED_SIZE;
-        speed = core_file_speed(tensor->memory->data, size);
+        size = MEASURED_SIZE;
+        speed = core_file_speed(tensor->memory->data, &size);
         if (dir && key && size >= KEPT_SIZE &&
             core_cache_put(dir, key, &speed, sizeof speed))
             clv_log(plan->ctx, CLV_LOG_WARN,
@@ -91,7 +90,7 @@ double planner_file_speed(const clv_plan *plan)
 {
     clv_context *ctx = plan->ctx;
     const int64_t mb = clv_config_get_int(ctx->config, "core.file_speed");
-    const clv_tensor *tensor = largest(plan);
+    const clv_tensor *tensor = first_read(plan);
     if (mb > 0)
         return (double)mb * 1e-3;
     if (!tensor)
