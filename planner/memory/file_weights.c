@@ -7,7 +7,8 @@
 /* Asked for ahead: enough for the disk to be at work all the time, as what is
  * asked for takes memory from what is kept. */
 #define AHEAD_MOST ((uint64_t)256 << 20)
-#define AHEAD_PART 32 /* of the room */
+#define AHEAD_PART 32 /* of the room, */
+#define AHEAD_PART_MOST 8
 #define AHEAD_STEPS 4
 
 /* A weight that is used in a file. */
@@ -110,6 +111,17 @@ static void choose(const finder *f, core_plan_file *file)
     }
 }
 
+/* Two weights, so that one is asked for while another one comes, where that
+ * takes little of the room. */
+static uint64_t ahead(const finder *f, uint64_t room)
+{
+    const uint64_t part = room / AHEAD_PART;
+    const uint64_t two = f->whole ? 2 * largest(f, NULL)->bytes : 0;
+    const uint64_t bytes =
+        two > part && two <= room / AHEAD_PART_MOST ? two : part;
+    return bytes < AHEAD_MOST ? bytes : AHEAD_MOST;
+}
+
 static clv_status divide(const finder *f, core_plan_file *file)
 {
     file->used = f->whole + f->some;
@@ -118,9 +130,7 @@ static clv_status divide(const finder *f, core_plan_file *file)
     file->read = calloc(f->plan->graph->n_tensors, sizeof *file->read);
     if (!file->read)
         return core_no_memory("for a plan");
-    file->ahead = file->room / AHEAD_PART;
-    if (file->ahead > AHEAD_MOST)
-        file->ahead = AHEAD_MOST;
+    file->ahead = ahead(f, file->room);
     const uint64_t left = file->room > f->whole ? file->room - f->whole : 0;
     file->missed = f->some ? 1 - (double)left / (double)f->some : 0;
     if (f->whole > file->room)
