@@ -1,5 +1,6 @@
 #include "flight.h"
 #include "copy.h"
+#include "order.h"
 #include "../base/error.h"
 #include "../base/grow.h"
 #include "../config/config.h"
@@ -190,28 +191,25 @@ bool core_flight_done(clv_run *run, uint32_t device, uint64_t value)
 /* ------------------------------------------------------------------------ */
 /* What keeps a run from going on                                            */
 
-static bool is_met(const clv_run *run, const core_need *need, uint32_t device)
+static bool is_met(const clv_run *run, const core_need *need)
 {
     clv_run *on = need->on;
     if (!on)
         return true;
-    const core_run_queue *queue = &on->queues[need->device];
-    if (queue->line == run->queues[device].line &&
-        !run->exec->plan->devices[device].staged)
-        return queue->promised >= need->value;
-    return core_flight_done(on, need->device, need->value);
+    return core_need_is_queued(run, need)
+               ? on->queues[need->device].promised >= need->value
+               : core_flight_done(on, need->device, need->value);
 }
 
 /* Of those of older runs, which the run goes through once. */
 static core_block need_of(clv_run *run, uint32_t s)
 {
-    const uint32_t device = run->exec->plan->steps[s].device;
     while (run->need < run->n_needs && run->needs[run->need].step < s)
         run->need++;
     for (; run->need < run->n_needs && run->needs[run->need].step == s;
          run->need++) {
         const core_need *need = &run->needs[run->need];
-        if (!is_met(run, need, device))
+        if (!is_met(run, need))
             return (core_block){need->on, need->device, need->value,
                                 CORE_NO_POINT};
     }

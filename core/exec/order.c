@@ -207,7 +207,25 @@ static int by_step(const void *a, const void *b)
     return (x->value < y->value) - (x->value > y->value);
 }
 
-/* Leaves out, of those from `first` on, what an earlier step waits for too. */
+bool core_need_is_queued(const clv_run *run, const core_need *need)
+{
+    const clv_plan *plan = run->exec->plan;
+    const uint32_t device = plan->steps[need->step].device;
+    return need->on->queues[need->device].line == run->queues[device].line &&
+           !plan->devices[device].staged;
+}
+
+/* Whether an earlier step of the run has what this one needs: it waited until
+ * that was done, or this one only needs it to be submitted. */
+static bool covers(const clv_run *run, const core_need *earlier,
+                   const core_need *need)
+{
+    return earlier->device == need->device && earlier->value >= need->value &&
+           (!core_need_is_queued(run, earlier) ||
+            core_need_is_queued(run, need));
+}
+
+/* Leaves out, of those from `first` on, what an earlier step has. */
 static void prune(clv_run *run, uint32_t first)
 {
     uint32_t n = first;
@@ -218,8 +236,7 @@ static void prune(clv_run *run, uint32_t first)
     for (uint32_t i = first; i < run->n_needs; i++) {
         const core_need *need = &run->needs[i];
         uint32_t k = first;
-        while (k < n && (run->needs[k].device != need->device ||
-                         run->needs[k].value < need->value))
+        while (k < n && !covers(run, &run->needs[k], need))
             k++;
         if (k == n)
             run->needs[n++] = *need;

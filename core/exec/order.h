@@ -34,5 +34,8 @@ bool core_order_related(const clv_exec *a, const clv_exec *b);
 /* Adds to the run's needs what it needs of an older one; both have their
  * symbols and inputs. */
 clv_status core_order_after(clv_run *run, clv_run *older);
+/* Whether the need is met once its step is behind what it needs in a queue;
+ * else that has to be done. The older run has not ended. */
+bool core_need_is_queued(const clv_run *run, const core_need *need);
 /* Once they are all there. */
 void core_order_finish(clv_run *run);

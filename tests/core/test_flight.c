@@ -4,6 +4,7 @@
  */
 #include "../plugins/ref/context.h"
 #include "../../core/exec/flight.h"
+#include "../../planner/planner.h"
 
 #include <time.h>
 
@@ -415,6 +416,84 @@ static void test_loss(void **state)
 
 /* ------------------------------------------------------------------------ */
 
+/* Two states that one graph adds, on device 0, and that another one writes to,
+ * one on each device. */
+typedef struct pair {
+    clv_tensor *states[2];
+    clv_graph *graphs[2];
+    clv_plan *plans[2];
+    clv_exec *execs[2];
+    clv_value in, pos, out;
+} pair;
+
+static void plan_pair(const test_context *t, pair *p)
+{
+    const clv_dim wide[] = {clv_dim_fixed(ROWS), clv_dim_fixed(C)};
+    const int64_t dims[] = {ROWS, C};
+    const core_piece pieces[] = {{.node = 0}, {.node = 1, .device = 1}};
+    clv_value states[2][2];
+    for (int i = 0; i < 2; i++) {
+        assert_ok(clv_graph_create(&p->graphs[i]));
+        for (int j = 0; j < 2; j++)
+            states[i][j] =
+                clv_graph_state(p->graphs[i], "s", CLV_DTYPE_F32, 2, dims);
+    }
+    p->out = clv_graph_add(p->graphs[0], states[0][0], states[0][1]);
+    clv_graph_output(p->graphs[0], p->out, "y");
+    p->in = clv_graph_input(p->graphs[1], "x", CLV_DTYPE_F32, 2, wide);
+    p->pos = clv_graph_input(p->graphs[1], "pos", CLV_DTYPE_I32, 1, wide);
+    for (int j = 0; j < 2; j++)
+        clv_graph_set_rows(p->graphs[1], states[1][j], p->in, p->pos);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(planner_from_pieces(t->ctx, p->graphs[i], NULL, pieces,
+                                      1 + (uint32_t)i, &p->plans[i]));
+        assert_ok(clv_exec_create(p->plans[i], &p->execs[i]));
+        for (int j = 0; j < 2; j++)
+            assert_ok(clv_exec_bind(p->execs[i], states[i][j], p->states[j]));
+    }
+}
+
+/* What a run reads is overwritten by the next one from two queues: by that of
+ * the reader, which works in order, and by another one, which has to wait. */
+static void test_overwritten(void **state)
+{
+    (void)state;
+    test_context t = test_context_create("ref.delay_us0=20000");
+    pair p;
+    clv_run *runs[2];
+    for (int j = 0; j < 2; j++)
+        assert_ok(clv_tensor_create(t.ctx, CLV_DTYPE_F32, 2,
+                                    (const int64_t[]){ROWS, C}, &p.states[j]));
+    plan_pair(&t, &p);
+    for (int i = 0; i < 2; i++)
+        assert_ok(clv_run_create(p.execs[i], NULL, &runs[i]));
+    float *x = clv_tensor_data(clv_run_tensor(runs[1], p.in));
+    int32_t *pos = clv_tensor_data(clv_run_tensor(runs[1], p.pos));
+    for (int i = 0; i < ROWS; i++)
+        pos[i] = i;
+    const float *y = clv_tensor_data(clv_run_tensor(runs[0], p.out));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < ROWS * C; i++)
+            x[i] = (float)(round + 1);
+        for (int i = 0; i < 2; i++)
+            assert_ok(clv_run_submit(runs[i], NULL, 0));
+        for (int i = 2; i-- > 0;)
+            assert_ok(clv_run_wait(runs[i]));
+        for (int i = 0; i < ROWS * C; i++)
+            assert_true(y[i] == (float)(2 * round));
+    }
+    for (int i = 0; i < 2; i++) {
+        clv_run_destroy(runs[i]);
+        clv_exec_destroy(p.execs[i]);
+        clv_plan_destroy(p.plans[i]);
+        clv_graph_destroy(p.graphs[i]);
+        clv_tensor_destroy(p.states[i]);
+    }
+    test_context_destroy(&t);
+}
+
+/* ------------------------------------------------------------------------ */
+
 /* Execs of different sizes in one workspace. */
 static void test_workspace(void **state)
 {
@@ -473,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_threads),       cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_turns),         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_loss),          cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
