@@ -67,6 +67,16 @@ static load one_product(const npu_settings *s, npu_path path, int64_t n,
     return (load){npu_gemm_busy_ns(&c), c.bytes};
 }
 
+/* The rate of products with this weight. */
+static const npu_roofline *product_rate(const npu_settings *s,
+                                        const clv_tensor_desc *w)
+{
+    if (s->rooflines[NPU_I8].rate > 0 &&
+        !clv_format_is(w->dtype, CLV_FORMAT_FLOAT))
+        return &s->rooflines[NPU_I8];
+    return &s->rooflines[s->half ? NPU_F16 : NPU_F32];
+}
+
 static load matmul_load(const npu_settings *s, npu_path path,
                         const clv_tensor_desc *x, const clv_tensor_desc *w,
                         const int64_t *symbols, load *fill)
@@ -79,9 +89,7 @@ static load matmul_load(const npu_settings *s, npu_path path,
     if (n < 1 || i < 1 || o < 1)
         return (load){0, 0};
     if (s->model == NPU_ROOFLINE) {
-        const npu_roofline *r =
-            &s->rooflines[path == NPU_PATH_F16 ? NPU_F16 : NPU_F32];
-        return (load){npu_roofline_compute_ns(r, 2 * products),
+        return (load){npu_roofline_compute_ns(product_rate(s, w), 2 * products),
                       (double)(i * o) * weight.bytes +
                           (double)(n * (i + o)) * s->activation_size};
     }
@@ -112,13 +120,12 @@ static load experts_load(const npu_settings *s, const clv_subgraph *g,
     const double used = (double)npu_input(g, node, 2)->dims[1];
     const double one = (double)w->dims[1] * (double)w->dims[2];
     const double chosen = held * (1 - pow(1 - fmin(used / all, 1), rows));
-    const npu_roofline *r = &s->rooflines[s->half ? NPU_F16 : NPU_F32];
-    return (load){
-        npu_roofline_compute_ns(r, 2 * rows * used * held / all * one),
-        chosen * one * npu_dtype_size(w->dtype) +
-            (elements_of(x, symbols) +
-             elements_of(&g->tensors[node->outputs[0]], symbols)) *
-                s->activation_size};
+    return (load){npu_roofline_compute_ns(product_rate(s, w),
+                                          2 * rows * used * held / all * one),
+                  chosen * one * npu_dtype_size(w->dtype) +
+                      (elements_of(x, symbols) +
+                       elements_of(&g->tensors[node->outputs[0]], symbols)) *
+                          s->activation_size};
 }
 
 /* Rows of the cache that are read: those in use, or where shapes are fixed as

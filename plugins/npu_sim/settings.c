@@ -115,6 +115,8 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
 
     NUMBER("f32_tflops", "0.5", 0.000001, 100000, "TFLOP/s reached in F32"),
     NUMBER("f16_tflops", "1", 0.000001, 100000, "TFLOP/s reached in F16"),
+    NUMBER("int8_tops", "0", 0, 100000,
+           "TOP/s reached in products with integer weights; 0: as with floats"),
     CHOICE("precision", "f32", "f32|f16",
            "format of the operands of products; sums are F32"),
 };
@@ -311,6 +313,8 @@ static void read_device(reader *r, npu_settings *s)
         (npu_roofline){number(r, "f32_tflops") * 1e12 * share, s->bandwidth};
     s->rooflines[NPU_F16] =
         (npu_roofline){number(r, "f16_tflops") * 1e12 * share, s->bandwidth};
+    s->rooflines[NPU_I8] =
+        (npu_roofline){number(r, "int8_tops") * 1e12 * share, s->bandwidth};
     s->half = choice(r, "precision") == 1;
     s->hash = r->hash;
 }

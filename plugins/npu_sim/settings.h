@@ -64,7 +64,7 @@ typedef struct npu_config {
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 53
+#define NPU_N_OPTIONS 54
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

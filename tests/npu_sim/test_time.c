@@ -485,11 +485,37 @@ static void test_copy_queues(void **state)
     rig_close(&r);
 }
 
+/* Products with integer weights have a rate of their own, those with floats
+ * have not. */
+static void test_integer_products(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t dtype, quant;
+        double rate; /* operations a nanosecond */
+    } cases[] = {{CLV_DTYPE_F32, CLV_QUANT_NONE, 10},
+                 {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 40}};
+    for (int i = 0; i < 2; i++) {
+        rig r;
+        product a;
+        rig_open(&r, "a.model=roofline\na.bandwidth=1000\n"
+                     "a.f32_tflops=0.01\na.int8_tops=0.04\n");
+        product_make(&a, &r, 0, 16, 256, 256, cases[i].dtype, cases[i].quant,
+                     0);
+        assert_int_equal(product_compile(&a), CLV_OK);
+        product_run(&a);
+        near(rig_now(&r), 2.0 * 16 * 256 * 256 / cases[i].rate);
+        product_free(&a);
+        rig_close(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_and_together),
         cmocka_unit_test(test_costs),
+        cmocka_unit_test(test_integer_products),
         cmocka_unit_test(test_flag_of_the_same_chip),
         cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_timeout),
