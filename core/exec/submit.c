@@ -91,14 +91,31 @@ static uint64_t room_at(const core_run_queue *queue)
                               queue->promised);
 }
 
+/* For the first step of any run in the queue that has not ended, a little: the
+ * time of simulated devices passes only while somebody waits. */
+static void pause_for_others(const clv_run *run, uint32_t device)
+{
+    const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
+    const core_line *line = run->queues[device].line;
+    const core_entry *e = &line->entries[line->first];
+    const core_entry *end = e + line->n;
+    while (e < end && core_timeline_done(e->run->queues[e->device].timeline,
+                                         e->value, QUEUE_PAUSE_NS))
+        e++;
+    if (e < end)
+        core_timeline_wait(e->run->queues[e->device].timeline, e->value, 0,
+                           QUEUE_PAUSE_NS);
+    else
+        nanosleep(&pause, NULL);
+}
+
 /* Room in the device's queue is made by waiting for earlier steps of this run;
- * where others filled it, by waiting a little. */
+ * where others filled it, for theirs. */
 static clv_status submit_when_room(clv_run *run, uint32_t step)
 {
     const clv_exec *exec = run->exec;
     const uint32_t device = exec->plan->steps[step].device;
     const core_run_queue *queue = &run->queues[device];
-    const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
     uint64_t start = 0;
     for (;;) {
         clv_status status = submit_once(run, step);
@@ -116,7 +133,7 @@ static clv_status submit_when_room(clv_run *run, uint32_t step)
                              "other work",
                              core_exec_device_of(exec, step)->id,
                              (double)exec->limit_ns * 1e-9);
-        nanosleep(&pause, NULL);
+        pause_for_others(run, device);
     }
 }
 
