@@ -388,9 +388,33 @@ static void test_symbols(void **unused)
     }
 }
 
+/* The inputs' and outputs' memory is the caller's. */
+static void test_live(void **state)
+{
+    (void)state;
+    clv_graph *g;
+    uint64_t bytes;
+    const clv_dim dims[] = {clv_dim_fixed(4), clv_dim_fixed(8)};
+    const uint64_t one = 4 * 8 * sizeof(float);
+    assert_ok(clv_graph_create(&g));
+    const clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, dims);
+    const clv_value a = clv_graph_silu(g, x);
+    assert_ok(clv_graph_live(g, &bytes));
+    assert_int_equal(bytes, one);
+    const clv_value b = clv_graph_silu(g, a);
+    const clv_value c = clv_graph_add(g, clv_graph_add(g, a, b), b);
+    assert_ok(clv_graph_live(g, &bytes));
+    assert_int_equal(bytes, 3 * one); /* a, b, and their sum */
+    clv_graph_output(g, clv_graph_silu(g, c), "y");
+    assert_ok(clv_graph_live(g, &bytes));
+    assert_int_equal(bytes, 3 * one);
+    clv_graph_destroy(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_live),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_set_rows),
         cmocka_unit_test(test_matmul),
