@@ -83,6 +83,8 @@ static const llm_published published[] = {
      {80, 8192, 28672, 32000, 64, 8, 4096, 1e-5f, 1e4f, PAIRS}},
     {"llama3-8b", false,
      {32, 4096, 14336, 128256, 32, 8, 8192, 1e-5f, 5e5f, PAIRS}},
+    {"llama3-70b", false,
+     {80, 8192, 28672, 128256, 64, 8, 8192, 1e-5f, 5e5f, PAIRS}},
     {"llama3.2-3b", true,
      {28, 3072, 8192, 128256, 24, 8, 131072, 1e-5f, 5e5f, PAIRS,
       .rope_scaling = LLM_ROPE_LLAMA3, .rope_factor = 32,

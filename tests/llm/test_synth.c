@@ -195,6 +195,7 @@ static void test_names(void **state)
                   {"llama2-13b", "llama", 40, 13824, 40, false, false},
                   {"llama2-70b", "llama", 80, 28672, 8, false, false},
                   {"llama3-8b", "llama", 32, 14336, 8, false, false},
+                  {"llama3-70b", "llama", 80, 28672, 8, false, false},
                   {"llama3.2-3b", "llama", 28, 8192, 8, true, false},
                   {"internlm2-1.8b", "internlm2", 24, 8192, 8, false, false},
                   {"qwen1.5-1.8b", "qwen2", 24, 5504, 16, false, true},
