@@ -273,6 +273,23 @@ clv_status npu_check_device(clv_plugin_device *dev)
                 : CLV_OK;
 }
 
+/* Work fails whose results are there already, too: its time will not come, and
+ * whoever waits for it would wait for ever. Jobs are freed with the unlock. */
+static void lose(clv_plugin_device *dev)
+{
+    npu_sim *sim = &dev->inst->sim;
+    dev->lost = true;
+    npu_sim_catch_up(sim);
+    for (uint32_t i = 0; i < dev->n_queues; i++) {
+        const npu_sim_job *job = dev->queues[i].sim.first;
+        for (; job; job = job->next)
+            npu_job_fail(job->owner, CLV_ERR_DEVICE_LOST,
+                         "npu_sim: the device was lost");
+    }
+    for (uint32_t i = 0; i < dev->n_queues; i++)
+        npu_sim_drop(sim, &dev->queues[i].sim);
+}
+
 clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
 {
     clv_plugin_instance *inst = dev->inst;
@@ -282,9 +299,7 @@ clv_status npu_fault_inject(clv_plugin_device *dev, uint32_t fault)
                         "npu_sim: fault %" PRIu32 " is not known", fault);
     npu_lock(inst);
     if (fault == CLV_FAULT_LOST) {
-        dev->lost = true;
-        for (uint32_t i = 0; i < dev->n_queues; i++)
-            npu_sim_drop(&inst->sim, &dev->queues[i].sim);
+        lose(dev);
     } else {
         dev->hung = true;
     }

@@ -33,6 +33,8 @@ void npu_job_free(npu_job *job);
 /* With the lock held: drops a reference; what is done when a job has ended. */
 void npu_job_drop(npu_job *job);
 void npu_job_done(void *ctx, npu_sim_job *sim);
+/* With the lock held: the timelines that it would signal fail. */
+void npu_job_fail(const npu_job *job, clv_status status, const char *message);
 
 clv_status npu_workers_start(clv_plugin_device *dev);
 /* Ends the threads; jobs that they had not run fail. */

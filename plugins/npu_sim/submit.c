@@ -33,6 +33,12 @@ void npu_job_drop(npu_job *job)
     inst->dead_jobs = job;
 }
 
+void npu_job_fail(const npu_job *job, clv_status status, const char *message)
+{
+    for (uint32_t i = 0; i < job->n_signals; i++)
+        npu_timeline_failed(job->signals[i].timeline, status, message);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Commands                                                                 */
 

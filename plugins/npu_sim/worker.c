@@ -160,12 +160,10 @@ static void finish(npu_queue *queue, npu_job *job, clv_status status,
     if (!queue->first)
         queue->last = NULL;
     queue->activity = NPU_IDLE;
-    for (uint32_t i = 0; i < job->n_signals; i++)
-        if (status)
-            npu_timeline_failed(job->signals[i].timeline, status, message);
-        else
-            npu_timeline_computed(job->signals[i].timeline,
-                                  job->signals[i].value);
+    if (status)
+        npu_job_fail(job, status, message);
+    for (uint32_t i = 0; i < job->n_signals && !status; i++)
+        npu_timeline_computed(job->signals[i].timeline, job->signals[i].value);
     npu_job_drop(job);
     pthread_cond_broadcast(&queue->dev->inst->changed);
 }

@@ -131,6 +131,34 @@ static void test_deadlock(void **state)
     rig_close(&r);
 }
 
+/* The results of a are there, its time is not come: when it is lost, its
+ * timeline fails, and b, which waits for it, goes on. */
+static void test_lost_before_its_time(void **state)
+{
+    (void)state;
+    rig r;
+    product a, b;
+    clv_timeline_info info =
+        CLV_INIT(clv_timeline_info, CLV_STRUCT_TIMELINE_INFO);
+    rig_open(&r, PAIR "b.launch_us=1000000\n");
+    make(&a, &r, 1);
+    make(&b, &r, 0);
+    const clv_timeline_point on_a = {.timeline = a.done, .value = 1};
+    assert_int_equal(r.api->timeline_query(a.done, &info), CLV_OK);
+    assert_int_equal(product_submit(&a, NULL, 0), CLV_OK);
+    assert_int_equal(product_submit(&b, &on_a, 0), CLV_OK);
+    assert_int_equal(product_wait(&b, 0, 1000), CLV_ERR_TIMEOUT);
+    assert_int_equal(__atomic_load_n(info.flag, __ATOMIC_ACQUIRE), 1);
+    assert_int_equal(r.api->fault_inject(r.devices[1], CLV_FAULT_LOST), CLV_OK);
+    assert_int_equal(product_wait(&b, 0, UINT64_MAX), CLV_OK);
+    assert_int_equal(r.api->timeline_query(a.done, &info), CLV_OK);
+    assert_int_equal(info.status, CLV_ERR_DEVICE_LOST);
+    assert_true(rig_now(&r) < 1000000);
+    product_free(&a);
+    product_free(&b);
+    rig_close(&r);
+}
+
 /* A timeout is one of simulated time. */
 static void test_timeout(void **state)
 {
@@ -518,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_integer_products),
         cmocka_unit_test(test_flag_of_the_same_chip),
         cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_lost_before_its_time),
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_energy),
         cmocka_unit_test(test_trace),
