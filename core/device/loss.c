@@ -55,7 +55,8 @@ clv_status core_device_usable(const clv_device *dev)
         core_device_abandoned(dev) ? "given up" : "lost");
 }
 
-/* Submits nothing but the signal, as soon as there is room. */
+/* Submits nothing but the signal, as soon as there is room. The time of
+ * simulated devices passes only while somebody waits. */
 static clv_status submit_signal(clv_device *dev, const core_point *signal,
                                 uint64_t timeout_ns)
 {
@@ -66,7 +67,9 @@ static clv_status submit_signal(clv_device *dev, const core_point *signal,
         clv_status st = core_device_submit(dev, &submit);
         if (st != CLV_ERR_LIMIT || clv_now_ns() - begin >= timeout_ns)
             return st;
-        nanosleep(&pause, NULL);
+        if (!core_timeline_done(signal->timeline, signal->value,
+                                QUEUE_PAUSE_NS))
+            nanosleep(&pause, NULL);
     }
 }
 

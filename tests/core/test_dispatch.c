@@ -5,6 +5,7 @@
 #include "test.h"
 #include "tmpdir.h"
 
+#include "../../core/device/loss.h"
 #include "../../core/exec/choose.h"
 #include "../../core/exec/flight.h"
 #include "../../core/plan/choice.h"
@@ -30,6 +31,7 @@ typedef struct rig {
     clv_workspace *workspaces[MAX_RUNS];
     clv_run *runs[MAX_RUNS];
     uint32_t n_runs;
+    uint32_t queue_depth; /* of the devices; 0: enough */
 } rig;
 
 static tmpdir dir;
@@ -48,8 +50,9 @@ static void open_devices(rig *r, uint32_t n, const char *dispatch)
                 "f16_tflops = %g\nf32_tflops = %g\nprecision = f32\n"
                 "bandwidth = 50\nflag_wait = off\nsubmit_us = 1\n"
                 "submit_empty_us = 1\nlaunch_us = 1\ncopy_us = 1\n"
-                "wait_poll_us = 1\nwait_block_us = 5\n",
-                i, 0.01 * (i + 1), 0.01 * (i + 1));
+                "wait_poll_us = 1\nwait_block_us = 5\nqueue_depth = %u\n",
+                i, 0.01 * (i + 1), 0.01 * (i + 1),
+                r->queue_depth ? r->queue_depth : 256);
     fclose(f);
     assert_ok(clv_config_create(&r->config));
     assert_ok(clv_config_load_file(r->config, path));
@@ -115,10 +118,10 @@ static void build(rig *r, uint32_t n_nodes)
     free(pieces);
 }
 
-static rig open_rig(uint32_t n_devices, uint32_t n_nodes, uint32_t n_runs,
-                    const char *dispatch)
+static rig open_deep_rig(uint32_t n_devices, uint32_t n_nodes, uint32_t n_runs,
+                         const char *dispatch, uint32_t queue_depth)
 {
-    rig r = {.n_runs = n_runs};
+    rig r = {.n_runs = n_runs, .queue_depth = queue_depth};
     open_devices(&r, n_devices, dispatch);
     build(&r, n_nodes);
     for (int i = 0; i < 2; i++) {
@@ -130,6 +133,12 @@ static rig open_rig(uint32_t n_devices, uint32_t n_nodes, uint32_t n_runs,
         assert_ok(clv_run_create(r.execs[0], r.workspaces[i], &r.runs[i]));
     }
     return r;
+}
+
+static rig open_rig(uint32_t n_devices, uint32_t n_nodes, uint32_t n_runs,
+                    const char *dispatch)
+{
+    return open_deep_rig(n_devices, n_nodes, n_runs, dispatch, 0);
 }
 
 static void close_rig(rig *r)
@@ -346,6 +355,19 @@ static void test_gains(void **state)
     close_rig(&r);
 }
 
+/* A state that is moved while a run's step fills the queue has to wait for the
+ * step, whose time comes only while somebody waits. */
+static void test_full_queue(void **state)
+{
+    (void)state;
+    rig r = open_deep_rig(2, 4, 1, "age", 1);
+    submit_all(&r);
+    assert_int_equal(r.runs[0]->n_submitted, 1);
+    assert_ok(core_device_settle(r.devices[0], 2000000000));
+    wait_all(&r, 4);
+    close_rig(&r);
+}
+
 static void test_room(void **state)
 {
     (void)state;
@@ -364,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_order),     cmocka_unit_test(test_gains),
         cmocka_unit_test(test_times),     cmocka_unit_test(test_shares),
         cmocka_unit_test(test_decisions), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_full_queue),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
