@@ -5,6 +5,7 @@ typedef void (*unary_fn)(const float *x, float *y, int64_t n, float arg);
 typedef void (*binary_fn)(const float *a, const float *b, float *y, int64_t n);
 
 typedef struct task {
+    int64_t grain; /* elements that are worth a thread's while */
     cpu_grid grid;
     cpu_rows a, b, y;
     unary_fn unary;
@@ -50,14 +51,15 @@ static void run_task(const cpu_run *run, task *t)
         flatten(&t->b, n * c);
         flatten(&t->y, n * c);
     }
-    t->grid = cpu_grid_make(t->y.n, t->y.c);
+    t->grid = cpu_grid_of(t->y.n, t->y.c, t->grain);
     cpu_pool_run(run->pool, t->grid.chunks, chunk, t);
 }
 
-static void run_unary(const cpu_run *run, const cpu_step *step, unary_fn fn,
-                      float arg)
+static void run_unary(const cpu_run *run, const cpu_step *step, int64_t grain,
+                      unary_fn fn, float arg)
 {
-    task t = {.a = cpu_run_rows(run, step->in[0]),
+    task t = {.grain = grain,
+              .a = cpu_run_rows(run, step->in[0]),
               .y = cpu_run_rows(run, step->out[0]),
               .unary = fn,
               .arg = arg};
@@ -65,9 +67,11 @@ static void run_unary(const cpu_run *run, const cpu_step *step, unary_fn fn,
 }
 
 /* A b of one row, [C], has stride 0 and so serves every row of a. */
-static void run_binary(const cpu_run *run, const cpu_step *step, binary_fn fn)
+static void run_binary(const cpu_run *run, const cpu_step *step, int64_t grain,
+                       binary_fn fn)
 {
-    task t = {.a = cpu_run_rows(run, step->in[0]),
+    task t = {.grain = grain,
+              .a = cpu_run_rows(run, step->in[0]),
               .b = cpu_run_rows(run, step->in[1]),
               .y = cpu_run_rows(run, step->out[0]),
               .binary = fn};
@@ -76,52 +80,56 @@ static void run_binary(const cpu_run *run, const cpu_step *step, binary_fn fn)
 
 static void run_add(const cpu_run *run, const cpu_step *step)
 {
-    run_binary(run, step, run->kernels->add);
+    run_binary(run, step, CPU_GRAIN, run->kernels->add);
 }
 
 static void run_mul(const cpu_run *run, const cpu_step *step)
 {
-    run_binary(run, step, run->kernels->mul);
+    run_binary(run, step, CPU_GRAIN, run->kernels->mul);
 }
 
 static void run_silu(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->silu, 0);
+    run_unary(run, step, CPU_GRAIN_SLOW, run->kernels->silu, 0);
 }
 
 static void run_gelu(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->gelu, 0);
+    run_unary(run, step, CPU_GRAIN_SLOW, run->kernels->gelu, 0);
 }
 
 static void run_sigmoid(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->sigmoid, 0);
+    run_unary(run, step, CPU_GRAIN_SLOW, run->kernels->sigmoid, 0);
 }
 
 static void run_scale(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->scale, step->attr.scale.factor);
+    run_unary(run, step, CPU_GRAIN, run->kernels->scale,
+              step->attr.scale.factor);
 }
 
 static void run_softcap(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->softcap, step->attr.softcap.cap);
+    run_unary(run, step, CPU_GRAIN_SLOW, run->kernels->softcap,
+              step->attr.softcap.cap);
 }
 
 static void run_round(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->round, step->attr.round.scale);
+    run_unary(run, step, CPU_GRAIN, run->kernels->round,
+              step->attr.round.scale);
 }
 
 static void run_excess(const cpu_run *run, const cpu_step *step)
 {
-    run_unary(run, step, run->kernels->excess, step->attr.excess.limit);
+    run_unary(run, step, CPU_GRAIN, run->kernels->excess,
+              step->attr.excess.limit);
 }
 
 static void run_glu(const cpu_run *run, const cpu_step *step)
 {
-    run_binary(run, step,
+    run_binary(run, step, CPU_GRAIN_SLOW,
                step->attr.glu.activation == CLV_ACT_SILU
                    ? run->kernels->glu_silu
                    : run->kernels->glu_gelu);

@@ -5,15 +5,16 @@
  * that it alone adds up what they have in common. Experts of one input channel
  * are rows of weights, which are added up as they are.
  */
-#include "op.h"
+#include "grid.h"
+#include "parts.h"
 
 #include <string.h>
 
 #define COLUMNS_STEP 16
 #define COLUMNS_MAX 128
-#define ROWS_MAX 64  /* of a product */
-#define GRAIN 16384  /* products that are worth a thread's while */
-#define SORT_STEP 16 /* rows prepared at a time */
+#define COLUMNS_MOST (4 * COLUMNS_MAX) /* of a chunk with one row */
+#define ROWS_MAX 64                    /* of a product */
+#define GRAIN 16384 /* products that are worth a thread's while */
 
 typedef struct task {
     const cpu_run *run;
@@ -31,7 +32,8 @@ typedef struct task {
                        them those of others, and of ids that are none's */
     int32_t *order; /* [n * used] places i * used + k, by expert */
     char *sorted;   /* [n * used] rows of x */
-    int64_t column_step;
+    int64_t sort_step; /* rows prepared at a time */
+    cpu_parts columns;
 } task;
 
 /* Whether each expert is a row of weights. */
@@ -123,7 +125,7 @@ static void sort(const task *t)
 static void copy_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range part = cpu_part(t->begin[t->experts], SORT_STEP, index);
+    cpu_range part = cpu_part(t->begin[t->experts], t->sort_step, index);
     (void)worker;
     for (int64_t at = part.begin; at < part.end; at++) {
         const int64_t place = t->order[at];
@@ -180,9 +182,10 @@ static void put_tile(const task *t, const float *tile, const int32_t *places,
     }
 }
 
-/* Rows at..end of the sorted ones, all of one expert. */
-static void multiply(const task *t, int64_t expert, int64_t at, int64_t end,
-                     cpu_range columns, void *scratch)
+/* Rows at..end of the sorted ones, all of one expert, and COLUMNS_MAX columns
+ * at most. */
+static void multiply_block(const task *t, int64_t expert, int64_t at,
+                           int64_t end, cpu_range columns, void *scratch)
 {
     float tile[ROWS_MAX * COLUMNS_MAX];
     cpu_matmul_args a = {.dtype = t->dtype,
@@ -205,6 +208,19 @@ static void multiply(const task *t, int64_t expert, int64_t at, int64_t end,
     }
 }
 
+static void multiply(const task *t, int64_t expert, cpu_range columns,
+                     void *scratch)
+{
+    const int64_t begin = t->begin[expert], end = t->begin[expert + 1];
+    const int64_t width = columns.end - columns.begin;
+    for (uint32_t i = 0; begin < end && i * COLUMNS_MAX < width; i++) {
+        cpu_range block = cpu_part(width, COLUMNS_MAX, i);
+        block.begin += columns.begin;
+        block.end += columns.begin;
+        multiply_block(t, expert, begin, end, block, scratch);
+    }
+}
+
 /* Sums begin with nothing, and products with experts of others stay so. */
 static void clear(const task *t, cpu_range columns)
 {
@@ -219,12 +235,11 @@ static void clear(const task *t, cpu_range columns)
 static void chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range columns = cpu_part(t->out, t->column_step, index);
+    const cpu_range columns = cpu_parts_at(&t->columns, index);
     void *scratch = cpu_pool_scratch(t->run->pool, worker);
     clear(t, columns);
     for (int64_t e = 0; e < t->experts; e++)
-        if (t->begin[e] < t->begin[e + 1])
-            multiply(t, e, t->begin[e], t->begin[e + 1], columns, scratch);
+        multiply(t, e, columns, scratch);
 }
 
 /* Adds factor times columns of an expert's row to y. */
@@ -234,7 +249,7 @@ static void add_row(const task *t, int64_t expert, float factor,
     const cpu_format *f = &t->run->kernels->formats[t->dtype];
     const int64_t width = columns.end - columns.begin;
     const char *w = t->w.data + (expert * t->out + columns.begin) * t->w.stride;
-    float row[COLUMNS_MAX];
+    float row[COLUMNS_MOST];
     if (t->w.stride == (int64_t)clv_format_of(t->dtype)->bytes)
         f->to_f32(w, row, width);
     else
@@ -248,7 +263,7 @@ static void add_row(const task *t, int64_t expert, float factor,
 static void row_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    const cpu_range columns = cpu_part(t->out, t->column_step, index);
+    const cpu_range columns = cpu_parts_at(&t->columns, index);
     (void)worker;
     for (int64_t i = 0; i < t->y.n; i++) {
         const float *x = cpu_row_f32(&t->x, i);
@@ -263,15 +278,18 @@ static void row_chunk(void *ctx, uint32_t index, uint32_t worker)
     }
 }
 
-/* Several chunks for each thread, so that a slow one takes fewer. */
-static int64_t column_step(const task *t)
+static cpu_parts columns_of(const task *t)
 {
-    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 4;
-    int64_t least = GRAIN / (t->ids.n * t->used * t->in);
-    int64_t step = cpu_ceil_div(t->out, parts);
-    step = step < least ? least : step;
-    step = cpu_ceil_div(step, COLUMNS_STEP) * COLUMNS_STEP;
-    return step > COLUMNS_MAX ? COLUMNS_MAX : step;
+    const int64_t places = t->ids.n * t->used;
+    const int64_t step = cpu_ceil_div(GRAIN, places * t->in);
+    /* Several rows go by blocks of columns that are packed. */
+    const int64_t least = t->ids.n > 1 ? 2 * COLUMNS_STEP : COLUMNS_STEP;
+    const int64_t rounded = cpu_ceil_div(step, least) * least;
+    const int64_t most = t->ids.n > 1 ? COLUMNS_MAX : COLUMNS_MOST;
+    return (cpu_parts){.n = t->out,
+                       .step = rounded < most ? rounded : most,
+                       .most = most,
+                       .threads = cpu_pool_threads(t->run->pool)};
 }
 
 static void place_region(task *t, void *region)
@@ -300,6 +318,7 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
               .total = clv_experts_total(&step->attr, w->dims[0]),
               .experts = w->dims[0],
               .in = w->dims[2],
+              .sort_step = cpu_grid_rows_at_once(w->dims[2]),
               .out = w->dims[1]};
     t.used = t.ids.c;
     t.each = t.x.c != t.in;
@@ -307,21 +326,20 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
         t.scores = cpu_run_rows(run, step->in[3]);
     if (!t.x.n)
         return;
-    t.column_step = column_step(&t);
+    t.columns = columns_of(&t);
+    const uint32_t parts = cpu_parts_count(&t.columns);
     if (are_rows(w, step)) {
-        cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step),
-                     row_chunk, &t);
+        cpu_pool_run(run->pool, parts, row_chunk, &t);
         return;
     }
     place_region(&t, run->regions[CPU_REGION_EXPERTS]);
     if (!step->reuse) {
         sort(&t);
         cpu_pool_run(run->pool,
-                     (uint32_t)cpu_ceil_div(t.begin[t.experts], SORT_STEP),
+                     (uint32_t)cpu_ceil_div(t.begin[t.experts], t.sort_step),
                      copy_chunk, &t);
     }
-    cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(t.out, t.column_step), chunk,
-                 &t);
+    cpu_pool_run(run->pool, parts, chunk, &t);
 }
 
 /* ------------------------------------------------------------------------ */

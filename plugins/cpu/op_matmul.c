@@ -1,4 +1,5 @@
-#include "op.h"
+#include "grid.h"
+#include "parts.h"
 
 /*
  * Output columns are cut at multiples of COLUMNS_STEP and rows at multiples of
@@ -8,7 +9,6 @@
 #define COLUMNS_STEP 16
 #define COLUMNS_MAX 128 /* of a chunk with several rows */
 #define ROWS_STEP 256   /* prepared, they stay in a core's second cache */
-#define PREPARE_STEP 16 /* rows prepared at a time */
 #define GRAIN 16384     /* products that are worth a thread's while */
 
 typedef struct task {
@@ -18,10 +18,10 @@ typedef struct task {
     const cpu_prepare *prepare; /* NULL: x is used as it is */
     size_t prepared_size;
     char *prepared;
-    float scale;     /* of x, 0: not known */
-    int64_t columns; /* all of them */
-    int64_t column_step;
-    uint32_t across;
+    int64_t prepare_step; /* rows prepared at a time */
+    float scale;          /* of x, 0: not known */
+    cpu_parts columns;
+    uint32_t across; /* parts of the columns */
 } task;
 
 /* Whether the format's own kernel takes w: not where integers have scales for
@@ -42,7 +42,7 @@ static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
 static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range rows = cpu_part(t->args.n, PREPARE_STEP, index);
+    cpu_range rows = cpu_part(t->args.n, t->prepare_step, index);
     (void)worker;
     t->prepare->rows(t->args.x + rows.begin * t->args.x_stride,
                      t->args.x_stride, rows.end - rows.begin, t->args.k,
@@ -53,7 +53,7 @@ static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
 static void chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range columns = cpu_part(t->columns, t->column_step, index % t->across);
+    cpu_range columns = cpu_parts_at(&t->columns, index % t->across);
     cpu_range rows = cpu_part(t->args.n, ROWS_STEP, index / t->across);
     cpu_matmul_args a = t->args;
     a.x += rows.begin * a.x_stride;
@@ -67,16 +67,18 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
     t->fn(&a);
 }
 
-/* Several chunks for each thread, so that a slow one takes fewer. */
-static int64_t column_step(const task *t)
+static cpu_parts columns_of(const task *t, int64_t columns)
 {
-    int64_t parts = (int64_t)cpu_pool_threads(t->run->pool) * 4;
     int64_t rows = t->args.n < ROWS_STEP ? t->args.n : ROWS_STEP;
-    int64_t least = GRAIN / (rows * t->args.k);
-    int64_t most = rows > 1 ? COLUMNS_MAX : 4 * COLUMNS_MAX;
-    int64_t step = cpu_ceil_div(t->columns, parts);
-    step = step > most ? most : step < least ? least : step;
-    return cpu_ceil_div(step, COLUMNS_STEP) * COLUMNS_STEP;
+    int64_t step = cpu_ceil_div(GRAIN, rows * t->args.k);
+    /* Several rows go by blocks of columns that are packed. */
+    int64_t least = rows > 1 ? 2 * COLUMNS_STEP : COLUMNS_STEP;
+    step = cpu_ceil_div(step, least) * least;
+    int64_t most = (rows > 1 ? 1 : 4) * COLUMNS_MAX / step * step;
+    return (cpu_parts){.n = columns,
+                       .step = step,
+                       .most = most > step ? most : step,
+                       .threads = cpu_pool_threads(t->run->pool)};
 }
 
 static void run_matmul(const cpu_run *run, const cpu_step *step)
@@ -100,8 +102,8 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
                        .w_stride = w.stride},
               .prepare = find_prepare(run->kernels, weight),
               .prepared = run->regions[CPU_REGION_MATMUL],
-              .scale = step->attr.matmul.input_scale,
-              .columns = w.n};
+              .prepare_step = cpu_grid_rows_at_once(x.c),
+              .scale = step->attr.matmul.input_scale};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
     t.args.scales = cpu_run_scales(run, step->in[1], &t.args.scale_stride);
@@ -111,11 +113,11 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     if (t.prepare) {
         t.prepared_size = t.prepare->row_size(x.c);
         if (!step->reuse)
-            cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(x.n, PREPARE_STEP),
+            cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(x.n, t.prepare_step),
                          prepare_chunk, &t);
     }
-    t.column_step = column_step(&t);
-    t.across = (uint32_t)cpu_ceil_div(t.columns, t.column_step);
+    t.columns = columns_of(&t, w.n);
+    t.across = cpu_parts_count(&t.columns);
     cpu_pool_run(run->pool, t.across * (uint32_t)cpu_ceil_div(x.n, ROWS_STEP),
                  chunk, &t);
 }

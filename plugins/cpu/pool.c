@@ -9,6 +9,8 @@ typedef struct member {
     cpu_pool *pool;
     uint32_t index;
     pthread_t thread;
+    clv_spin_state spin; /* its own: if other work wants one of the cores, the
+                            workers on the others need not block for it */
 } member;
 
 struct cpu_pool {
@@ -17,7 +19,7 @@ struct cpu_pool {
     uint32_t started;       /* workers that run */
     char *scratch;          /* [threads] of CPU_SCRATCH_SIZE */
     member *workers;        /* [threads]; 0 is not used */
-    clv_spin_state *spin;   /* the queue's */
+    clv_spin_state *spin;   /* the queue's, for the owner */
 
     /* The task. Written by the owner while unfinished is 0, and read only by
      * holders of a chunk. */
@@ -84,7 +86,7 @@ static void *worker_main(void *ctx)
         if (atomic_load_explicit(&pool->unclaimed, memory_order_relaxed)) {
             work(pool, self->index);
             spin = (clv_spin){0};
-        } else if (!clv_spin_once(&spin, pool->spin, pool->setup->poll_ns)) {
+        } else if (!clv_spin_once(&spin, &self->spin, pool->setup->poll_ns)) {
             sleep_for_work(pool);
             spin = (clv_spin){0};
         }

@@ -51,6 +51,18 @@ static void pack_columns(panel *p, uint8_t rows[8][PIECE], int r, int k, int n)
     }
 }
 
+/* Asks for the n blocks at element k of the eight rows from o on, as so many
+ * rows side by side are not seen by the processor. */
+static ALWAYS_INLINE void prefetch_rows(const cpu_matmul_args *a, int64_t o,
+                                        int64_t k, int n)
+{
+    for (int i = 0; i < 8 && o + i < a->o_end; i++) {
+        const char *w = (const char *)piece_at(a, o + i, k, n).w;
+        for (int64_t at = 0; at < n * block_size(); at += 64)
+            _mm_prefetch(w + at, _MM_HINT_T0);
+    }
+}
+
 static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
                  int64_t k_begin, int depth, void *out)
 {
@@ -60,6 +72,7 @@ static void pack(const cpu_matmul_args *a, int64_t o, int n_rows,
     for (int r = 0; r < ROWS; r += 8) {
         for (int k = 0; k < depth; k += PIECE) {
             int n = blocks_from(a, k_begin + k);
+            prefetch_rows(a, o + r + 8, k_begin + k, n);
             for (int i = 0; i < 8; i++) {
                 /* Rows past the end: the last one's, which nobody reads. */
                 int at = r + i < n_rows ? r + i : n_rows - 1;
