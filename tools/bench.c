@@ -62,15 +62,18 @@ const tool_command tool_bench = {
     .title = "cleave bench",
     .operands = "",
     .summary = "Measures prompt and generation speed.",
-    .details = "pp512 is a prompt of 512 tokens, tg128 the generation of 128, "
-               "@ d512 with 512 tokens before them; the tokens are random, the "
-               "same ones each time. Values are means and standard deviations "
-               "over the repetitions. Where all devices that work are "
-               "simulated, times are those of the simulation (clock virtual). "
-               "Predicted rates come from profiles; energy is that of all "
-               "devices. With --kernels each test is run once more under the "
-               "devices' own clocks; GB/s and GFLOP/s are those of the ops' "
-               "work, percentages are of the highest in the device's profile.",
+    .details =
+        "pp512 is a prompt of 512 tokens, tg128 the generation of 128, "
+        "@ d512 with 512 tokens before them; the tokens are random, the "
+        "same ones each time. Values are means and standard deviations "
+        "over the repetitions. Where all devices that work are "
+        "simulated, times are those of the simulation (clock virtual). "
+        "Predicted rates come from profiles; energy is that of all "
+        "devices. With --kernels each test is run once more under the "
+        "devices' own clocks; GB/s and GFLOP/s are those of the ops' "
+        "work, percentages are of the highest in the device's profile. With "
+        "--trace, busy is for how long each device worked while the "
+        "repetitions ran; the rest are its bubbles.",
     .examples = "  cleave bench -m model.gguf -p 512 -n 128 -r 5\n"
                 "  cleave bench -m synth:llama-1b:q8_0 -p 128,512 -n 0 -t 2\n"
                 "  cleave bench -m model.gguf -d 0,4096 -o json\n"
@@ -270,7 +273,8 @@ static void figure_cells(const bench_state *state, const bench_test *test,
 }
 
 static void add_row(bench_state *state, const bench_test *test,
-                    const char *name, const bench_result *result)
+                    const char *name, const bench_result *result,
+                    const bench_use *use)
 {
     const clv_model_info *info = clv_model_describe(state->model);
     const clv_plan *plan = clv_session_plan(state->session);
@@ -278,7 +282,7 @@ static void add_row(bench_state *state, const bench_test *test,
         plan ? clv_plan_summarise(plan) : (clv_plan_summary){0};
     char model[TOOL_MODEL_NAME_MAX], devices[128], threads[16], steps[64];
     char size[TOOL_QUANTITY_MAX], params[TOOL_QUANTITY_MAX];
-    char figures[4][CELL_SIZE];
+    char figures[4][CELL_SIZE], bubbles[512];
     tool_model_name(state->model, model);
     tool_device_list(&state->env, devices, sizeof devices);
     snprintf(threads, sizeof threads, "%u", n_threads(&state->env));
@@ -286,6 +290,7 @@ static void add_row(bench_state *state, const bench_test *test,
              summary.n_programs == 1 ? "" : "s", summary.n_copies,
              summary.n_copies == 1 ? "y" : "ies");
     figure_cells(state, test, result, figures);
+    bench_use_text(use, bubbles, sizeof bubbles);
     const char *cells[] = {model,
                            tool_bytes(info->size, size),
                            tool_count(info->n_params, params),
@@ -297,9 +302,11 @@ static void add_row(bench_state *state, const bench_test *test,
                            figures[0],
                            figures[1],
                            figures[2],
-                           figures[3]};
+                           figures[3],
+                           bubbles};
     tool_record record = make_record(state, model, devices);
     record_figures(&record, state, test, result);
+    bench_use_record(use, &record);
     tool_table_add(&state->table, record, cells);
 }
 
@@ -323,6 +330,7 @@ static void note_difference(const bench_state *state, const char *name,
 static clv_status run_test(bench_state *state, const bench_test *test)
 {
     const bench_rig rig = {
+        .ctx = state->env.ctx,
         .session = state->session,
         .watch = state->watch,
         .n_batch = (uint32_t)state->args->n_batch,
@@ -345,10 +353,14 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         return status ? status
                       : bench_add_kernels(state->env.ctx, name, &state->table);
     }
+    bench_use use;
     clv_status status = bench_measure(&rig, test, name, &result);
+    if (!status)
+        status = bench_use_read(state->env.ctx, &use);
     if (status)
         return status;
-    add_row(state, test, name, &result);
+    add_row(state, test, name, &result, &use);
+    bench_use_finish(&use);
     note_difference(state, name, &result);
     return CLV_OK;
 }
@@ -377,7 +389,8 @@ static void begin_table(bench_state *state)
         {"model", false},        {"size", true},     {"params", true},
         {"devices", false},      {"threads", true},  {"plan", false},
         {"clock", false},        {"test", true},     {"t/s", true},
-        {"predicted t/s", true}, {"mJ/token", true}, {"W", true}};
+        {"predicted t/s", true}, {"mJ/token", true}, {"W", true},
+        {"busy", false}};
     if (state->has_table)
         return;
     if (state->args->kernels)

@@ -15,6 +15,7 @@ typedef struct bench_test {
 } bench_test;
 
 typedef struct bench_rig {
+    clv_context *ctx;
     clv_session *session;
     clv_watch *watch;
     uint32_t n_batch, n_flight;
@@ -30,6 +31,18 @@ typedef struct bench_result {
     double predicted_ns; /* of one of them, as profiles have it; 0: unknown */
     bool is_virtual;     /* the times are those of simulated devices */
 } bench_result;
+
+/* What devices did in the repetitions, where a trace is written: the busiest
+ * first, which is the critical one. */
+typedef struct bench_use {
+    clv_device_use *devices;
+    uint32_t n;
+} bench_use;
+
+clv_status bench_use_read(clv_context *ctx, bench_use *out);
+void bench_use_finish(bench_use *use);
+void bench_use_record(const bench_use *use, tool_record *record);
+void bench_use_text(const bench_use *use, char *text, size_t size);
 
 /* Rows of a table: what devices did in a test that was recorded. */
 #define BENCH_KERNEL_COLUMNS 10

@@ -93,6 +93,7 @@ clv_status bench_measure(const bench_rig *rig, const bench_test *test,
     *out = (bench_result){.is_virtual = true};
     if (!status && rig->warm_up)
         status = warm_up(rig, test);
+    clv_trace_forget_devices(rig->ctx);
     bool metered = true;
     for (uint32_t i = 0; !status && i < n; i++) {
         if (tool_progress_report(rig->progress, name, (double)i / (double)n))

@@ -54,6 +54,23 @@ void tool_record_numbers(tool_record *record, const char *key,
     }
 }
 
+void tool_record_list(tool_record *record, const char *key,
+                      const tool_record *items, uint32_t n)
+{
+    cJSON *array = record->failed ? NULL : cJSON_CreateArray();
+    record->failed = !array;
+    for (uint32_t i = 0; i < n; i++)
+        if (record->failed || items[i].failed ||
+            !cJSON_AddItemToArray(array, items[i].json)) {
+            cJSON_Delete(items[i].json);
+            record->failed = true;
+        }
+    if (record->failed || !cJSON_AddItemToObject(record->json, key, array)) {
+        cJSON_Delete(array);
+        record->failed = true;
+    }
+}
+
 static bool print_json(const cJSON *json)
 {
     char *text = cJSON_PrintUnformatted(json);

@@ -25,6 +25,9 @@ void tool_record_string(tool_record *record, const char *key,
 void tool_record_bool(tool_record *record, const char *key, bool value);
 void tool_record_numbers(tool_record *record, const char *key,
                          const double *values, uint32_t n);
+/* Takes the records. */
+void tool_record_list(tool_record *record, const char *key,
+                      const tool_record *items, uint32_t n);
 
 typedef struct tool_column {
     const char *title;

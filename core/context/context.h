@@ -52,6 +52,29 @@ typedef struct core_kernel_sums {
     uint32_t n, capacity;
 } core_kernel_sums;
 
+typedef struct core_ns_span {
+    uint64_t begin, end;
+} core_ns_span;
+
+typedef struct core_spans {
+    core_ns_span *list;
+    uint32_t n, capacity;
+} core_spans;
+
+typedef struct core_used_device {
+    const struct clv_device *dev;
+    core_spans work;
+} core_used_device;
+
+/* Of runs that were traced; device_use.h. */
+typedef struct core_device_use {
+    pthread_mutex_t mutex; /* protects the rest */
+    core_used_device *devices;
+    uint32_t n, capacity;
+    core_spans runs[2]; /* in real time, in virtual time */
+    bool incomplete;    /* there was no room for some span */
+} core_device_use;
+
 struct clv_context {
     clv_config *config;
     bool owns_config;
@@ -63,6 +86,7 @@ struct clv_context {
     void *progress_ctx;
     struct core_trace *trace;
     core_kernel_sums kernel_sums;
+    core_device_use device_use;
     struct core_loader *loader; /* outcome of every candidate */
     /* What the layer that makes plans keeps with the context. It sets all
      * under planner_mutex when it is first used. */

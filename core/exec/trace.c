@@ -4,8 +4,10 @@
  * run it was.
  */
 #include "trace.h"
+#include "submit.h"
 #include "../device/memory.h"
 #include "../base/grow.h"
+#include "../context/device_use.h"
 #include "../context/kernel_sums.h"
 #include "../context/trace.h"
 
@@ -250,9 +252,17 @@ static void add_programs(collection *c)
 
 /* ------------------------------------------------------------------------ */
 
-static void collect(collection *c)
+static void add_spans(const collection *c, const clv_trace_record *r)
 {
     clv_context *ctx = c->exec->plan->ctx;
+    const uint64_t begin = tick_ns(c->dev, &c->calibration, r->begin);
+    const uint64_t end = tick_ns(c->dev, &c->calibration, r->end);
+    core_trace_add(ctx, c->dev->info.clock, c->dev->id, r->name, begin, end);
+    core_device_use_add(ctx, c->dev, begin, end);
+}
+
+static void collect(collection *c)
+{
     clv_device *dev = c->dev;
     const clv_calibration *calibration = &c->calibration;
     clv_trace_record records[BATCH];
@@ -268,9 +278,7 @@ static void collect(collection *c)
         for (uint32_t i = 0; i < n; i++) {
             const clv_trace_record *r = &records[i];
             if (c->traced)
-                core_trace_add(ctx, dev->info.clock, dev->id, r->name,
-                               tick_ns(dev, calibration, r->begin),
-                               tick_ns(dev, calibration, r->end));
+                add_spans(c, r);
             add_record(c, r,
                        (double)(r->end - r->begin) * calibration->tick_ns);
         }
@@ -285,10 +293,21 @@ bool core_run_is_recorded(const clv_run *run)
            clv_trace_enabled(run->exec->plan->ctx);
 }
 
+/* All devices of a plan have one clock. */
+static void note_run(const clv_run *run)
+{
+    const clv_plan *plan = run->exec->plan;
+    if (clv_trace_enabled(plan->ctx) && plan->n_devices)
+        core_device_use_add_run(plan->ctx, plan->devices[0].dev->info.clock,
+                                (uint64_t)run->begin,
+                                (uint64_t)core_run_moment(run));
+}
+
 void core_run_collect_records(clv_run *run)
 {
     clv_exec *exec = run->exec;
     const clv_plan *plan = exec->plan;
+    note_run(run);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         collection c = {.run = run,
                         .exec = exec,

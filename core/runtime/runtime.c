@@ -49,6 +49,7 @@ clv_status clv_context_create(const clv_context_params *params,
     pthread_mutex_init(&ctx->workers_mutex, NULL);
     pthread_mutex_init(&ctx->planner_mutex, NULL);
     pthread_mutex_init(&ctx->kernel_sums.mutex, NULL);
+    pthread_mutex_init(&ctx->device_use.mutex, NULL);
     pthread_rwlock_init(&ctx->log_lock, NULL);
     pthread_mutex_init(&ctx->calls.mutex, NULL);
     core_condition_init(&ctx->calls.stopped);
@@ -110,12 +111,14 @@ void clv_context_destroy(clv_context *ctx)
     }
     core_workers_destroy(ctx->workers);
     free(ctx->kernel_sums.sums);
+    core_device_use_finish(&ctx->device_use);
     core_trace_destroy(ctx->trace);
     if (ctx->owns_config)
         clv_config_destroy(ctx->config);
     pthread_mutex_destroy(&ctx->workers_mutex);
     pthread_mutex_destroy(&ctx->planner_mutex);
     pthread_mutex_destroy(&ctx->kernel_sums.mutex);
+    pthread_mutex_destroy(&ctx->device_use.mutex);
     pthread_rwlock_destroy(&ctx->log_lock);
     pthread_cond_destroy(&ctx->calls.stopped);
     pthread_mutex_destroy(&ctx->calls.mutex);

@@ -346,6 +346,19 @@ CLV_API uint32_t clv_trace_kernels(clv_context *ctx, clv_kernel_sum *out,
                                    uint32_t room);
 CLV_API void clv_trace_forget_kernels(clv_context *ctx);
 
+/* How long a device worked while runs were under way that were traced. */
+typedef struct clv_device_use {
+    char device[128];
+    double busy_ns; /* with work of any run in any of its queues, */
+    double run_ns;  /* of the time in which there were runs, by its clock */
+    bool is_virtual;
+} clv_device_use;
+/* Fills out with the first room devices that had work; how many there are. 0
+ * where some of it was not noted, for lack of memory. */
+CLV_API uint32_t clv_trace_devices(clv_context *ctx, clv_device_use *out,
+                                   uint32_t room);
+CLV_API void clv_trace_forget_devices(clv_context *ctx);
+
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                  */
 

@@ -383,9 +383,9 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_gains),
-        cmocka_unit_test(test_times),     cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_decisions), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_gains),
+        cmocka_unit_test(test_times),      cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_decisions),  cmocka_unit_test(test_room),
         cmocka_unit_test(test_full_queue),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 #include <pthread.h>
 
+#include "../../core/context/device_use.h"
 #include "../../core/context/trace.h"
 
 static cJSON *write_and_parse(clv_context *ctx)
@@ -182,6 +183,40 @@ static void test_run_is_traced(void **state)
     trace_run(true);
 }
 
+/* Spans of nodes lie in those of their program, some lie outside of the runs,
+ * and two runs overlap. */
+static void test_devices(void **state)
+{
+    (void)state;
+    test_context t = test_context_create("ref.virtual1=on");
+    clv_device *real = clv_context_device(t.ctx, 0);
+    clv_device_use use[3];
+    assert_int_equal(clv_trace_devices(t.ctx, use, 3), 0);
+    core_device_use_add_run(t.ctx, CLV_CLOCK_REAL, 100, 200);
+    core_device_use_add_run(t.ctx, CLV_CLOCK_REAL, 300, 450);
+    core_device_use_add_run(t.ctx, CLV_CLOCK_REAL, 400, 500);
+    core_device_use_add_run(t.ctx, CLV_CLOCK_VIRTUAL, 0, 1000);
+    core_device_use_add(t.ctx, real, 110, 120);
+    core_device_use_add(t.ctx, real, 120, 130);
+    core_device_use_add(t.ctx, real, 105, 140); /* the program of both */
+    core_device_use_add(t.ctx, real, 490, 600);
+    core_device_use_add(t.ctx, real, 190, 310); /* of another queue */
+    core_device_use_add(t.ctx, clv_context_device(t.ctx, 1), 1, 2);
+    assert_int_equal(clv_trace_devices(t.ctx, use, 1), 2);
+    assert_int_equal(clv_trace_devices(t.ctx, use, 3), 2);
+    assert_string_equal(use[0].device, "ref:0");
+    assert_float_equal(use[0].busy_ns, 35 + 10 + 10 + 10, 0);
+    assert_float_equal(use[0].run_ns, 100 + 200, 0);
+    assert_false(use[0].is_virtual);
+    assert_float_equal(use[1].busy_ns, 1, 0);
+    assert_float_equal(use[1].run_ns, 1000, 0);
+    assert_true(use[1].is_virtual);
+    clv_trace_forget_devices(t.ctx);
+    assert_int_equal(clv_trace_devices(t.ctx, use, 3), 2);
+    assert_float_equal(use[0].busy_ns + use[0].run_ns, 0, 0);
+    test_context_destroy(&t);
+}
+
 static void test_unwritable(void **state)
 {
     (void)state;
@@ -195,9 +230,8 @@ static void test_unwritable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_run_is_traced),
+        cmocka_unit_test(test_spans),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_run_is_traced), cmocka_unit_test(test_devices),
         cmocka_unit_test(test_unwritable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

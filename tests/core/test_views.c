@@ -228,6 +228,7 @@ static void test_drawn(void **state)
     assert_has(svg, "blk.0 to blk.4 are alike");
     assert_has(svg, "<title>matmul blk.2.up.weight, rows 0..48 on ref:0: ");
     assert_has(svg, "waits before step ");
+    assert_has(svg, "critical device ref:0, without work for ");
     assert_has(svg, ">host</text>");
     /* One layer is large. */
     assert_int_equal(count(svg, "<title>matmul blk.2.up.weight"), 2);

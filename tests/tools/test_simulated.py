@@ -39,6 +39,31 @@ class Chips(cli.Case):
                 got = self.nll("--conf", conf, "--devices", "npu_sim")
                 self.assertLess(abs(got - want), 0.02)
 
+    def test_bubbles(self):
+        """Of two chips' processors on one prompt, the busiest is critical."""
+        args = ("bench", "--conf", os.path.join(CHIPS, "int8-npu.ini"),
+                "--set", "npu_sim.compute=off", "--set", "core.plan=layer",
+                "-m", "synth:llama-1b:w8a8:zero", "-p", "256", "-n", "0",
+                "-b", "64", "--flight", "4", "-r", "2", "-q")
+        trace = os.path.join(self.dir, "trace.json")
+        row = self.good(*args, "--trace", trace, "-o", "json").json[0]
+        used = row["device_use"]
+        self.assertEqual({u["device"] for u in used},
+                         {"npu_sim:npu", "npu_sim:cpu"})
+        self.assertGreater(used[0]["busy_ns"], used[1]["busy_ns"])
+        self.assertEqual(row["critical_device"], used[0]["device"])
+        self.assertEqual(row["bubbles"], used[0]["idle_share"])
+        for u in used:
+            self.assertGreater(u["busy_ns"], 0)
+            self.assertGreater(u["idle_ns"], 0)
+            both = u["busy_ns"] + u["idle_ns"]
+            self.assertAlmostEqual(both / sum(row["samples_ns"]), 1, delta=.01)
+            self.assertAlmostEqual(u["idle_share"], u["idle_ns"] / both)
+        text = self.good(*args, "--trace", trace).text
+        self.assertIn("%% bubbles; %s " % used[1]["device"], text)
+        plain = self.good(*args, "-o", "json").json[0]
+        self.assertNotIn("bubbles", plain)
+
     def test_mistakes_name_section_and_key(self):
         path = self.write("chip.ini", "[npu_sim:odd]\nsram = 2048\nrows = 0\n")
         out = self.cleave("devices", "--conf", path, "--devices", "npu_sim")

@@ -199,14 +199,29 @@ static void make_subtitle(const view_drawing *d, char text[TITLE_TEXT])
                  fold->count, fold->period);
 }
 
+/* The critical device is the busiest one. */
+static void make_bubbles(const view_plan_data *plan, char text[TITLE_TEXT])
+{
+    const view_device *critical = &plan->devices[0];
+    for (uint32_t i = 1; i < plan->n_devices; i++)
+        if (plan->devices[i].busy_ns > critical->busy_ns)
+            critical = &plan->devices[i];
+    const double idle = plan->makespan_ns - critical->busy_ns;
+    snprintf(text, TITLE_TEXT,
+             "critical device %.128s, without work for %.3f ms (%.1f%%)",
+             critical->id, idle / 1e6, 100 * idle / plan->makespan_ns);
+}
+
 static void draw_titles(const view_drawing *d, double height)
 {
-    char title[TITLE_TEXT], subtitle[TITLE_TEXT];
+    char title[TITLE_TEXT], subtitle[TITLE_TEXT], bubbles[TITLE_TEXT];
     make_title(d, title);
     make_subtitle(d, subtitle);
+    make_bubbles(d->plan, bubbles);
     svg_begin(d->out, WIDTH, height, title);
     svg_text(d->out, LEFT, 28, 18, SVG_START, INK, title);
     svg_text(d->out, LEFT, 48, 12, SVG_START, FAINT, subtitle);
+    svg_text(d->out, WIDTH - RIGHT, 48, 12, SVG_END, FAINT, bubbles);
 }
 
 /* ------------------------------------------------------------------------ */
