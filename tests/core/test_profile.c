@@ -36,7 +36,23 @@ static struct {
     uint32_t noisy;    /* each so-many-th is disturbed */
     bool busy;         /* other processes are at work, and works take a ms */
     uint32_t together; /* weights of products that were measured so last */
+    uint64_t work_ns;  /* of the process's clock and the real one, for a work */
+    uint64_t spent_ns;
 } fake;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+
+/* Time passes faster by what works have taken. */
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int failed = __real_clock_gettime(clock, now);
+    now->tv_sec += (time_t)(fake.spent_ns / 1000000000u);
+    now->tv_nsec += (long)(fake.spent_ns % 1000000000u);
+    now->tv_sec += now->tv_nsec / 1000000000;
+    now->tv_nsec %= 1000000000;
+    return failed;
+}
 
 /* The second device has bad luck with bandwidth, and a bend. */
 static double time_of(const clv_device *dev, const planner_workload *workload)
@@ -75,6 +91,7 @@ static clv_status fake_work(planner_meter *meter, clv_device *dev,
     double ns = time_of(dev, workload);
     if (fake.busy)
         usleep(1000);
+    fake.spent_ns += fake.work_ns;
     *out =
         (planner_sample){.workload = *workload, .ns = ns, .energy_nj = 2 * ns};
     if (fake.noisy && fake.workloads % fake.noisy == 0) {
@@ -572,6 +589,38 @@ static void test_busy(void **state)
     assert_true(planner_others_ns() > 0);
 }
 
+/* Works of a real device are measured for a second; of a simulated one all that
+ * are wanted, however slow the machine is, up to ten seconds. */
+static void test_time_for_works(void **state)
+{
+    static const struct {
+        uint32_t clock;
+        uint64_t work_ns;
+        bool all;
+    } cases[] = {{CLV_CLOCK_REAL, 1000, true},
+                 {CLV_CLOCK_REAL, 5000000, false},
+                 {CLV_CLOCK_VIRTUAL, 5000000, true},
+                 {CLV_CLOCK_VIRTUAL, 1000000000, false}};
+    uint32_t wanted = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rig r;
+        rig_make(&r, "core.cache_dir=");
+        r.a->info.clock = cases[i].clock;
+        fake.work_ns = cases[i].work_ns;
+        const clv_profile_params params = {
+            .devices = &r.a, .n_devices = 1, .again = true};
+        assert_ok(cover(&r, &params));
+        wanted = wanted ? wanted : fake.workloads;
+        if (cases[i].all)
+            assert_int_equal(fake.workloads, wanted);
+        else
+            assert_in_range(fake.workloads, 6, wanted - 1);
+        rig_free(&r);
+    }
+    assert_true(wanted > 60);
+}
+
 static void test_damaged(void **state)
 {
     (void)state;
@@ -798,6 +847,7 @@ int main(void)
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_asked_meanwhile),
+        cmocka_unit_test(test_time_for_works),
         cmocka_unit_test(test_first_copies),
         cmocka_unit_test(test_first_look),
     };
