@@ -4,20 +4,29 @@
 
 #include <string.h>
 
-/* The best level that has kernels in this build. */
-static cpu_level built_level(void)
-{
-#ifdef CPU_X86
-    return CPU_LEVEL_AVX512VNNI;
-#else
-    return CPU_LEVEL_REF;
+/* The levels that have kernels in this build. */
+static const struct {
+    cpu_level level;
+    void (*fill)(cpu_kernels *table);
+} built[] = {
+    {CPU_LEVEL_REF, cpu_kernels_ref},
+#ifdef CPU_HAS_AVX2
+    {CPU_LEVEL_AVX2, cpu_kernels_avx2},
 #endif
-}
+#ifdef CPU_HAS_AVX512
+    {CPU_LEVEL_AVX512, cpu_kernels_avx512},
+#endif
+#ifdef CPU_HAS_AVX512VNNI
+    {CPU_LEVEL_AVX512VNNI, cpu_kernels_avx512_vnni},
+#endif
+};
+#define N_BUILT (sizeof built / sizeof *built)
+#define BEST_BUILT built[N_BUILT - 1].level
 
 static cpu_level best_level(void)
 {
-    cpu_level built = built_level(), here = cpu_detect_level();
-    return here < built ? here : built;
+    cpu_level here = cpu_detect_level();
+    return here < BEST_BUILT ? here : BEST_BUILT;
 }
 
 static clv_status pick_level(const clv_host_api *host, const char *features,
@@ -33,10 +42,10 @@ static clv_status pick_level(const clv_host_api *host, const char *features,
             continue;
         if (i > best)
             return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                            "cpu: option features: this machine has no %s, "
-                            "its best is %s; say auto or %s",
-                            features, cpu_level_name(best),
-                            cpu_level_name(best));
+                            "cpu: option features: this %s has no %s, the "
+                            "best here is %s; say auto or %s",
+                            i > BEST_BUILT ? "build" : "machine", features,
+                            cpu_level_name(best), cpu_level_name(best));
         *level = i;
         return CLV_OK;
     }
@@ -51,14 +60,7 @@ clv_status cpu_dispatch(const clv_host_api *host, const char *features,
 {
     CLV_TRY(pick_level(host, features, level));
     memset(table, 0, sizeof *table);
-    cpu_kernels_ref(table);
-#ifdef CPU_X86
-    if (*level >= CPU_LEVEL_AVX2)
-        cpu_kernels_avx2(table);
-    if (*level >= CPU_LEVEL_AVX512)
-        cpu_kernels_avx512(table);
-    if (*level >= CPU_LEVEL_AVX512VNNI)
-        cpu_kernels_avx512_vnni(table);
-#endif
+    for (size_t i = 0; i < N_BUILT && built[i].level <= *level; i++)
+        built[i].fill(table);
     return CLV_OK;
 }

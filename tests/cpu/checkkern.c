@@ -27,9 +27,13 @@ typedef struct variant {
 
 static const variant variants[] = {
     {"ref", cpu_kernels_ref, CPU_LEVEL_REF},
-#ifdef CPU_X86
+#ifdef CPU_HAS_AVX2
     {"avx2", cpu_kernels_avx2, CPU_LEVEL_AVX2},
+#endif
+#ifdef CPU_HAS_AVX512
     {"avx512", cpu_kernels_avx512, CPU_LEVEL_AVX512},
+#endif
+#ifdef CPU_HAS_AVX512VNNI
     {"avx512vnni", cpu_kernels_avx512_vnni, CPU_LEVEL_AVX512VNNI},
 #endif
 };

@@ -2,7 +2,6 @@
 
 void ISA(cpu_kernels)(cpu_kernels *table)
 {
-    ISA(cpu_x86_float)(table);
     ISA(cpu_x86_q8_0)(table);
     ISA(cpu_x86_q4_0)(table);
     ISA(cpu_x86_q4_1)(table);
@@ -17,6 +16,9 @@ void ISA(cpu_kernels)(cpu_kernels *table)
     ISA(cpu_x86_iq4_xs)(table);
     ISA(cpu_x86_i8)(table);
     ISA(cpu_x86_i4)(table);
+#ifndef __AVX512VNNI__
+    ISA(cpu_x86_float)(table);
     ISA(cpu_x86_attention)(table);
     ISA(cpu_x86_elementwise)(table);
+#endif
 }
