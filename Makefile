@@ -29,7 +29,7 @@ test: build
 # make check-sanitizers   the suite under ASan + UBSan, the libraries' under TSan
 # make check-sanitizers LONG=1    what is long, too
 check-sanitizers: setup
-	@scripts/check-sanitizers.sh $(if $(LONG),'')
+	@scripts/check-sanitizers.sh $(LONG)
 
 # make check-format       what clang-format 14 would change
 check-format:
@@ -75,4 +75,4 @@ install: build
 
 # make clean              remove the build directories
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-pocl
+	@rm -rf $(BUILD) build-asan* build-tsan* build-fuzz build-pocl

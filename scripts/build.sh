@@ -1,7 +1,7 @@
 #!/bin/sh
 # build.sh DIR [meson options]: configures DIR once and builds it, or only
-# BUILD_TARGETS of it, or what its tests need, but those of the suites that
-# BUILD_FOR_TESTS ("--no-suite NAME ...") leaves out. Quiet unless something fails.
+# BUILD_TARGETS of it, or what those of its tests need that BUILD_FOR_TESTS
+# ("--suite NAME --no-suite NAME ...") selects. Quiet unless something fails.
 set -eu
 dir=$1
 shift

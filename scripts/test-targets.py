@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""test-targets.py DIR [--no-suite SUITE]...: what a build directory's tests need
-built, but those of the suites: ninja's names, one a line."""
+"""test-targets.py DIR [--suite SUITE]... [--no-suite SUITE]...: what the tests of a
+build directory need built, those of some suites or all, but those of others:
+ninja's names, one a line."""
+import argparse
 import json
 import os
-import sys
 
 
 def read(folder, what):
@@ -12,13 +13,19 @@ def read(folder, what):
         return json.load(file)
 
 
-folder = os.path.abspath(sys.argv[1])
-without = set(sys.argv[2:]) - {"--no-suite"}
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("folder", metavar="DIR")
+parser.add_argument("--suite", action="append", default=[])
+parser.add_argument("--no-suite", action="append", default=[])
+args = parser.parse_args()
+folder = os.path.abspath(args.folder)
 files = {t["id"]: t["filename"] for t in read(folder, "targets")}
 needed = set()
 for test in read(folder, "tests"):
-    if not {s.split(":")[-1] for s in test["suite"]} & without:
-        for target in test["depends"]:
-            needed.update(files[target])
+    suites = {s.split(":")[-1] for s in test["suite"]}
+    if suites & set(args.no_suite) or (args.suite and not suites & set(args.suite)):
+        continue
+    for target in test["depends"]:
+        needed.update(files[target])
 for file in sorted(needed):
     print(os.path.relpath(file, folder))

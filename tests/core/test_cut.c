@@ -489,8 +489,8 @@ static void try_gpus(const char *a, const char *b, const char *setting)
     test_context t = gpu_context(devices, setting);
     assert_int_equal(clv_context_device_count(t.ctx), 2);
     direct = 0;
-    assert_int_equal(try_plans(&t, &r, 7, ROUNDED, 6), 6);
-    assert_int_equal(try_plans(&t, &r, 0, ROUNDED, 6), 6);
+    assert_int_equal(try_plans(&t, &r, 7, ROUNDED, 3), 3);
+    assert_int_equal(try_plans(&t, &r, 0, ROUNDED, 3), 3);
     /* Values between devices are not staged; others have no staging. */
     assert_int_equal(direct > 0, *setting != 0);
     test_context_destroy(&t);
