@@ -2,7 +2,6 @@
 #include "trace.h"
 
 #include "../base/grow.h"
-#include "../device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,13 +100,14 @@ static double common_ns(const core_spans *a, const core_spans *b)
 
 static clv_device_use use_of(core_device_use *use, core_used_device *used)
 {
-    const bool is_virtual = used->dev->info.clock == CLV_CLOCK_VIRTUAL;
+    const bool is_virtual =
+        clv_device_info_of(used->dev)->clock == CLV_CLOCK_VIRTUAL;
     const core_spans *runs = &use->runs[is_virtual];
     unite(&used->work);
     clv_device_use out = {.busy_ns = common_ns(&used->work, runs),
                           .run_ns = common_ns(runs, runs),
                           .is_virtual = is_virtual};
-    snprintf(out.device, sizeof out.device, "%s", used->dev->id);
+    snprintf(out.device, sizeof out.device, "%s", clv_device_id(used->dev));
     return out;
 }
 

@@ -3,6 +3,7 @@
 #include "../base/error.h"
 #include "../base/unreleased.h"
 #include "../config/config.h"
+#include "../context/device_use.h"
 #include "../context/trace.h"
 #include "../device/calls.h"
 #include "../plugin/loader.h"
