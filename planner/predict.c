@@ -1,5 +1,5 @@
 /* Predictions by what is known of the devices, in the context or the cache. */
-#include "forecast/forecast.h"
+#include "forecast/flight.h"
 #include "../core/base/error.h"
 #include "learn.h"
 #include "planner.h"
@@ -43,20 +43,54 @@ static clv_status read_profiles(const clv_plan *plan, planner_profile *profile)
     return status;
 }
 
+/* What is forecast, and with what. */
+typedef struct question {
+    const clv_plan *plan;
+    const int64_t *symbols;
+    uint32_t n_runs, n_flight; /* n_flight 0: one run alone */
+} question;
+
+static clv_status forecast(const question *q, const planner_costs *costs,
+                           core_forecast **out, double *ns)
+{
+    *out = NULL;
+    if (q->n_flight)
+        return planner_forecast_flight(q->plan, costs, q->symbols, q->n_runs,
+                                       q->n_flight, ns);
+    const clv_status status =
+        planner_forecast_make(q->plan, costs, q->symbols, out);
+    *ns = status ? 0 : (*out)->makespan_ns;
+    return status;
+}
+
+/* Where costs are not in the context, they may be in the cache. */
+static clv_status answer(const question *q, core_forecast **out, double *ns)
+{
+    planner_profile *profile;
+    CLV_TRY(planner_profile_of(q->plan->ctx, &profile));
+    const planner_costs costs = planner_costs_of(profile);
+    clv_status status = forecast(q, &costs, out, ns);
+    if (status != CLV_ERR_NOT_FOUND)
+        return status;
+    CLV_TRY(read_profiles(q->plan, profile));
+    return forecast(q, &costs, out, ns);
+}
+
 clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
                            core_forecast **out)
 {
-    planner_profile *profile;
+    double ns;
     *out = NULL;
-    clv_status status = planner_profile_of(plan->ctx, &profile);
-    if (status)
-        return status;
-    const planner_costs costs = planner_costs_of(profile);
-    status = planner_forecast_make(plan, &costs, symbols, out);
-    if (status != CLV_ERR_NOT_FOUND)
-        return status;
-    status = read_profiles(plan, profile);
-    return status ? status : planner_forecast_make(plan, &costs, symbols, out);
+    return answer(&(question){.plan = plan, .symbols = symbols}, out, &ns);
+}
+
+/* What runs took, as a part of what is forecast. */
+static double ratio_of(const clv_plan *plan, const int64_t *symbols)
+{
+    planner_profile *profile;
+    const clv_status status = planner_profile_of(plan->ctx, &profile);
+    const double ratio = status ? 0 : planner_run_ratio(plan, profile, symbols);
+    return ratio > 0 ? ratio : 1;
 }
 
 clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
@@ -72,11 +106,27 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
         status = planner_predict(plan, symbols, &forecast);
     if (status)
         return status;
-    planner_profile *profile;
-    status = planner_profile_of(plan->ctx, &profile);
-    const double ratio = status ? 0 : planner_run_ratio(plan, profile, symbols);
-    *out = (clv_prediction){forecast->makespan_ns * (ratio > 0 ? ratio : 1),
+    *out = (clv_prediction){forecast->makespan_ns * ratio_of(plan, symbols),
                             forecast->energy_nj};
     core_forecast_free(forecast);
-    return status;
+    return CLV_OK;
+}
+
+clv_status clv_plan_predict_flight(const clv_plan *plan, const int64_t *symbols,
+                                   uint32_t n_symbols, uint32_t n_runs,
+                                   uint32_t n_flight, clv_prediction *out)
+{
+    core_forecast *none;
+    double ns;
+    if (!plan || !symbols || !n_runs || !n_flight || !out)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_plan_predict_flight: no plan, symbols, runs or "
+                         "no room for the prediction");
+    *out = (clv_prediction){0};
+    for (uint32_t i = 0; i < n_runs; i++)
+        CLV_TRY(check_symbols(plan->source, symbols + (size_t)i * n_symbols,
+                              n_symbols));
+    CLV_TRY(answer(&(question){plan, symbols, n_runs, n_flight}, &none, &ns));
+    out->ns = ns * ratio_of(plan, symbols + (n_runs - 1) * (size_t)n_symbols);
+    return CLV_OK;
 }

@@ -34,9 +34,6 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
     sum->energy_nj += took.energy_nj;
     sum->is_virtual = sum->is_virtual && took.is_virtual;
     sum->metered = sum->metered && took.energy_nj > 0;
-    /* What batches take in flight is not predicted. */
-    if (n > rig->n_batch)
-        sum->predicted = false;
     if (!predict || !sum->predicted)
         return CLV_OK;
     sum->predicted = !clv_session_predict(rig->session, &prediction);

@@ -5,12 +5,10 @@
 #include "../base/grow.h"
 #include "../config/config.h"
 #include "../context/context.h"
+#include "../plan/choice.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Steps that a short line holds. */
-#define LINE_DEPTH 2
 
 static void destroy(void *arg)
 {
@@ -251,7 +249,7 @@ static core_block room_of(const clv_run *run, uint32_t s)
 {
     const core_line *line = run->queues[run->exec->plan->steps[s].device].line;
     const core_entry *e = &line->entries[line->first];
-    return is_short(run, line) && line->n >= LINE_DEPTH
+    return is_short(run, line) && line->n >= CORE_LINE_DEPTH
                ? (core_block){e->run, e->device, e->value, CORE_NO_POINT}
                : (core_block){0};
 }

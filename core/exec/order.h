@@ -16,16 +16,7 @@
 #pragma once
 
 #include "run.h"
-
-typedef struct core_access {
-    uint32_t step;
-    clv_value state;
-    core_bounds box;
-    bool write;
-    clv_value ids; /* an input: rows of the box; CLV_NO_TENSOR: all of them */
-    int64_t first_id, end_id; /* which of its elements */
-    uint32_t rows_symbol;     /* 1 + the symbol that bounds rows; 0: none */
-} core_access;
+#include "../plan/accesses.h"
 
 /* Finds the accesses of the exec's steps. */
 clv_status core_order_begin(clv_exec *exec);

@@ -25,6 +25,10 @@ typedef struct core_candidate {
     uint64_t age; /* lower: older */
 } core_candidate;
 
+/* Steps that a queue holds while several runs want it: the one that it works on
+ * and the next one, so that what becomes ready meanwhile has a choice. */
+#define CORE_LINE_DEPTH 2
+
 /* Whether a comes before b. */
 bool core_candidate_before(const core_candidate *a, const core_candidate *b);
 /* How far a full queue has to get before it is given more, between what it has

@@ -656,6 +656,14 @@ typedef struct clv_prediction {
 CLV_API clv_status clv_plan_predict(const clv_plan *plan,
                                     const int64_t *symbols, uint32_t n_symbols,
                                     clv_prediction *out);
+/* The same for n_runs of the plan, one after another, of which n_flight are in
+ * flight at once, each with a workspace of its own. symbols: [n_runs,
+ * n_symbols]. Energy is unknown. */
+CLV_API clv_status clv_plan_predict_flight(const clv_plan *plan,
+                                           const int64_t *symbols,
+                                           uint32_t n_symbols, uint32_t n_runs,
+                                           uint32_t n_flight,
+                                           clv_prediction *out);
 /* All of the plan as JSON: its arrays, and what is predicted of them in whole
  * ns; docs/planning.md has the fields. *out is the caller's, freed with
  * clv_string_free(). */

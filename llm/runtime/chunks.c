@@ -1,5 +1,7 @@
 #include "chunks.h"
+#include "../base/str.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void copy_rows(const llm_runner *runner, const llm_chunks *c,
@@ -55,5 +57,24 @@ clv_status llm_chunks_run(llm_runner *runner, llm_runner_params *params,
         drain(runner);
         clv_error(status, "%s", message);
     }
+    return status;
+}
+
+clv_status llm_chunks_predict(const llm_runner *runner, const llm_chunks *c,
+                              clv_prediction *out)
+{
+    int64_t *symbols = calloc(2 * (size_t)c->n, sizeof *symbols);
+    uint32_t n = 0;
+    if (!symbols)
+        return llm_no_memory("a prediction");
+    for (uint32_t i = 0; i < c->n; i++) {
+        int64_t own[2];
+        n = llm_runner_symbols(runner, c->length, c->position + i * c->length,
+                               own);
+        memcpy(symbols + (size_t)i * n, own, n * sizeof *own);
+    }
+    const clv_status status = clv_plan_predict_flight(runner->plan, symbols, n,
+                                                      c->n, c->n_flight, out);
+    free(symbols);
     return status;
 }

@@ -19,3 +19,6 @@ typedef struct llm_chunks {
  * well, also where it fails. No run is in flight when it returns. */
 clv_status llm_chunks_run(llm_runner *runner, llm_runner_params *params,
                           const llm_chunks *chunks, uint32_t *done);
+/* What that should take. */
+clv_status llm_chunks_predict(const llm_runner *runner,
+                              const llm_chunks *chunks, clv_prediction *out);

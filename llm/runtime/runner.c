@@ -279,6 +279,17 @@ static void set_rope(const llm_runner *r, const clv_run *run, bool far)
                clv_tensor_size(w->tensor));
 }
 
+uint32_t llm_runner_symbols(const llm_runner *runner, uint32_t n,
+                            uint32_t position, int64_t symbols[2])
+{
+    const llm_shape *shape = &runner->shape;
+    uint32_t count = 0;
+    if (!shape->fixed)
+        symbols[count++] = n;
+    symbols[count++] = (int64_t)position + (shape->fixed ? shape->n_tokens : n);
+    return count;
+}
+
 clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
                              const int32_t *ids, uint32_t n, uint32_t position,
                              bool far)
@@ -299,10 +310,8 @@ clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
     for (uint32_t i = 0; runner->io.ones != CLV_NO_TENSOR && i < rows; i++)
         ((float *)data_of(run, runner->io.ones))[i] = 1;
 
-    runner->n_symbols = 0;
-    if (!runner->shape.fixed)
-        runner->symbols[runner->n_symbols++] = n;
-    runner->symbols[runner->n_symbols++] = (int64_t)position + rows;
+    runner->n_symbols =
+        llm_runner_symbols(runner, n, position, runner->symbols);
     return clv_run_submit(run, runner->symbols, runner->n_symbols);
 }
 

@@ -99,6 +99,9 @@ clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
  * not suffice, which is logged; at most LLM_MAX_FLIGHT. */
 void llm_runner_reserve(llm_runner *runner, llm_runner_params *params,
                         uint32_t n);
+/* The symbols of a run of n tokens at the position; how many. */
+uint32_t llm_runner_symbols(const llm_runner *runner, uint32_t n,
+                            uint32_t position, int64_t symbols[2]);
 /* llm_runner_run() of one of its runs, in two parts. */
 clv_status llm_runner_submit(llm_runner *runner, uint32_t run,
                              const int32_t *ids, uint32_t n, uint32_t position,

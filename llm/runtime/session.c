@@ -32,6 +32,10 @@ struct clv_session {
     bool far;   /* with frequencies for long contexts */
     llm_runners runners;
     const llm_runner *latest; /* one of them, or NULL */
+    const llm_runner *flown;  /* one of them: it ran these chunks of the latest
+                                 evaluation in flight; NULL: there were none */
+    llm_chunks chunks;
+    bool rest;   /* other batches followed them */
     float *rows; /* logits of several batches, grown when asked for */
     uint64_t rows_size;
     atomic_bool cancelled;
@@ -247,8 +251,17 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
         return clv_error(CLV_ERR_INVALID, "clv_session_predict: no session, or "
                                           "one that has run nothing yet");
     const llm_runner *latest = session->latest;
-    return clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
-                            out);
+    clv_prediction rest = {0};
+    *out = rest;
+    if (session->flown)
+        CLV_TRY(llm_chunks_predict(session->flown, &session->chunks, out));
+    if (session->flown && !session->rest)
+        return CLV_OK;
+    CLV_TRY(clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
+                             &rest));
+    out->ns += rest.ns;
+    out->energy_nj = session->flown ? 0 : rest.energy_nj;
+    return CLV_OK;
 }
 
 bool clv_session_is_learning(const clv_session *session)
@@ -321,6 +334,8 @@ static clv_status get_runner(clv_session *s, uint32_t n, uint32_t ahead,
     clv_status status = llm_runners_get(&s->runners, &request, out);
     if (!llm_runners_hold(&s->runners, s->latest))
         s->latest = NULL;
+    if (!llm_runners_hold(&s->runners, s->flown))
+        s->flown = NULL;
     return status;
 }
 
@@ -335,7 +350,7 @@ static clv_status leave_lost_out(clv_session *s)
         return clv_error(CLV_ERR_DEVICE_LOST,
                          "no device of the session is left; open a new context "
                          "to use them again");
-    s->latest = NULL;
+    s->latest = s->flown = NULL;
     llm_runners_finish(&s->runners);
     const bool gone = llm_kv_cache_lost(&s->cache);
     s->stale |= gone;
@@ -520,6 +535,8 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
     *done = n_done * chunks.length;
     keep_ids(s, ids, *done);
     s->latest = n_done ? runner : s->latest;
+    s->flown = status ? NULL : runner;
+    s->chunks = chunks;
     return status;
 }
 
@@ -543,7 +560,9 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
 {
     const uint64_t n_vocab = s->model->hp->n_vocab;
     uint32_t done;
+    s->flown = NULL;
     CLV_TRY(run_in_flight(s, ids, n, which, rows, &done));
+    s->rest = done < n;
     while (done < n) {
         if (atomic_exchange(&s->cancelled, false))
             return n == 1

@@ -79,7 +79,7 @@ static clv_status wait_for(planner_play *play, uint32_t device, uint64_t value,
     planner_play_until(play, *host);
     if (play->lanes[device].done >= value)
         return CLV_OK;
-    if (!planner_play_reach(play, device, value))
+    if (!planner_play_reach(play, 0, device, value))
         return clv_error(CLV_ERR_INTERNAL, "forecast: the plan waits for a "
                                            "step that is never submitted");
     const planner_overheads *o = play->lanes[device].overheads;
@@ -130,12 +130,7 @@ static clv_status submit_step(planner_play *play, uint32_t s, double *host)
                      core_queue_room_at(lane->done, lane->submitted), host);
     if (status)
         return status;
-    core_span *submit = &play->forecast->submits[s];
-    submit->begin_ns = *host;
-    *host += lane->submitted > lane->done ? lane->overheads->submit
-                                          : lane->overheads->submit_idle;
-    submit->end_ns = *host;
-    planner_play_push(play, s);
+    planner_play_submit(play, s, host);
     return CLV_OK;
 }
 
@@ -165,7 +160,7 @@ static clv_status choose_step(planner_play *play, double *host, uint32_t *out)
             const planner_lane *lane = &play->lanes[d];
             if (lane->submitted == plan->devices[d].n_steps)
                 continue;
-            uint32_t s = play->order[lane->first + lane->submitted];
+            uint32_t s = play->items[lane->first + lane->submitted];
             if (s < *out && can_submit(play, s))
                 *out = s;
         }
@@ -184,7 +179,6 @@ static clv_status play_through(planner_play *play, uint32_t *order)
     const clv_plan *plan = play->plan;
     double host = 0, submitted;
     clv_status status = CLV_OK;
-    find_polled(play);
     for (uint32_t i = 0; i < plan->n_steps && !status; i++) {
         uint32_t s = i;
         if (order)
@@ -230,17 +224,20 @@ static void add_certainty(planner_play *play)
     play->forecast->certain = all > 0 ? measured / all : 1;
 }
 
-static clv_status allocate(const clv_plan *plan, core_forecast **out)
+static clv_status allocate(const clv_plan *plan, size_t n_runs,
+                           core_forecast **out)
 {
     core_forecast *f = calloc(1, sizeof *f);
+    const size_t n_parts = n_runs * plan->n_parts + 1;
+    const size_t n_steps = n_runs * plan->n_steps + 1;
     *out = f;
     if (!f)
         return core_no_memory("for a forecast");
-    f->parts = calloc(plan->n_parts + 1u, sizeof *f->parts);
-    f->costs_ns = calloc(plan->n_parts + 1u, sizeof *f->costs_ns);
-    f->steps = calloc(plan->n_steps + 1u, sizeof *f->steps);
-    f->submits = calloc(plan->n_steps + 1u, sizeof *f->submits);
-    f->host_waits = calloc(plan->n_steps + 1u, sizeof *f->host_waits);
+    f->parts = calloc(n_parts, sizeof *f->parts);
+    f->costs_ns = calloc(n_parts, sizeof *f->costs_ns);
+    f->steps = calloc(n_steps, sizeof *f->steps);
+    f->submits = calloc(n_steps, sizeof *f->submits);
+    f->host_waits = calloc(n_steps, sizeof *f->host_waits);
     f->busy_ns = calloc(plan->n_queues + 1u, sizeof *f->busy_ns);
     return f->parts && f->costs_ns && f->steps && f->submits && f->host_waits &&
                    f->busy_ns
@@ -248,38 +245,44 @@ static clv_status allocate(const clv_plan *plan, core_forecast **out)
                : core_no_memory("for a forecast");
 }
 
+clv_status planner_play_begin(planner_play *play, const int64_t *symbols)
+{
+    const clv_plan *plan = play->plan;
+    const uint32_t n = plan->n_parts, n_symbols = plan->source->n_symbols;
+    planner_part_load *loads =
+        calloc((size_t)play->n_runs * n + 1, sizeof *loads);
+    play->loads = loads;
+    CLV_TRY(allocate(plan, play->n_runs, &play->forecast));
+    if (!loads)
+        return core_no_memory("for a forecast");
+    CLV_TRY(planner_play_begin_lanes(play));
+    for (uint32_t r = 0; r < play->n_runs; r++)
+        for (uint32_t i = 0; i < n; i++) {
+            CLV_TRY(cost_of(play, i,
+                            symbols ? symbols + (size_t)r * n_symbols : NULL,
+                            &loads[r * n + i]));
+            play->forecast->costs_ns[r * n + i] = loads[r * n + i].ns;
+        }
+    find_polled(play);
+    return CLV_OK;
+}
+
 static clv_status make(const clv_plan *plan, const planner_costs *costs,
                        const int64_t *symbols, uint32_t *order,
                        core_forecast **out)
 {
-    core_forecast *f;
-    planner_part_load *loads = calloc(plan->n_parts + 1u, sizeof *loads);
-    planner_play play = {.plan = plan, .costs = costs, .loads = loads};
-    *out = NULL;
-    clv_status status = allocate(plan, &f);
-    play.forecast = f;
-    if (!status)
-        status = loads ? planner_play_begin(&play)
-                       : core_no_memory("for a forecast");
-    for (uint32_t i = 0; i < plan->n_parts && !status; i++) {
-        status = cost_of(&play, i, symbols, &loads[i]);
-        if (!status)
-            f->costs_ns[i] = loads[i].ns;
-    }
+    planner_play play = {.plan = plan, .costs = costs, .n_runs = 1};
+    clv_status status = planner_play_begin(&play, symbols);
     if (!status)
         status = play_through(&play, order);
     if (!status)
         add_energy(&play);
     if (!status)
         add_certainty(&play);
+    *out = status ? NULL : play.forecast;
+    play.forecast = status ? play.forecast : NULL;
     planner_play_finish(&play);
-    free(loads);
-    if (status) {
-        core_forecast_free(f);
-        return status;
-    }
-    *out = f;
-    return CLV_OK;
+    return status;
 }
 
 clv_status planner_forecast_make(const clv_plan *plan,

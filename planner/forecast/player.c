@@ -11,22 +11,25 @@ static void sort_steps(planner_play *play)
     uint32_t at = 0;
     for (uint32_t d = 0; d < plan->n_queues; d++) {
         play->lanes[d].first = at;
-        at += plan->devices[d].n_steps;
+        at += play->n_runs * plan->devices[d].n_steps;
     }
     for (uint32_t s = 0; s < plan->n_steps; s++)
-        play->order[play->lanes[plan->steps[s].device].first +
+        play->items[play->lanes[plan->steps[s].device].first +
                     plan->steps[s].signal - 1] = s;
 }
 
-clv_status planner_play_begin(planner_play *play)
+clv_status planner_play_begin_lanes(planner_play *play)
 {
     const clv_plan *plan = play->plan;
     uint32_t n = plan->n_queues;
     play->lanes = calloc(n, sizeof *play->lanes);
-    play->order = calloc(plan->n_steps + 1u, sizeof *play->order);
+    play->items =
+        calloc((size_t)play->n_runs * plan->n_steps + 1, sizeof *play->items);
+    play->reached = calloc((size_t)play->n_runs * n + 1, sizeof *play->reached);
     play->active = calloc(n, sizeof *play->active);
     play->rates = calloc(n, sizeof *play->rates);
-    if (!play->lanes || !play->order || !play->active || !play->rates)
+    if (!play->lanes || !play->items || !play->reached || !play->active ||
+        !play->rates)
         return core_no_memory("for a forecast");
     for (uint32_t d = 0; d < n; d++) {
         play->lanes[d].dev = plan->devices[d].dev;
@@ -48,8 +51,11 @@ clv_status planner_play_begin(planner_play *play)
 
 void planner_play_finish(planner_play *play)
 {
+    core_forecast_free(play->forecast);
+    free(play->loads);
     free(play->lanes);
-    free(play->order);
+    free(play->items);
+    free(play->reached);
     free(play->active);
     free(play->rates);
 }
@@ -153,16 +159,19 @@ static void set_speeds(planner_play *play)
 /* ------------------------------------------------------------------------ */
 /* Events                                                                    */
 
-static uint32_t current_step(const planner_play *play, const planner_lane *lane)
+static uint32_t current_item(const planner_play *play, const planner_lane *lane)
 {
-    return play->order[lane->first + lane->done];
+    return play->items[lane->first + lane->done];
 }
 
-static bool waits_over(const planner_play *play, const core_step *step)
+static bool waits_over(const planner_play *play, uint32_t item)
 {
+    const uint32_t run = item / play->plan->n_steps;
+    const core_step *step = &play->plan->steps[item % play->plan->n_steps];
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const core_wait *wait = &play->plan->waits[step->first_wait + i];
-        if (!wait->by_host && play->lanes[wait->device].done < wait->value)
+        if (!wait->by_host &&
+            planner_play_reached(play, run, wait->device) < wait->value)
             return false;
     }
     return true;
@@ -175,10 +184,10 @@ static double next_on(const planner_play *play, const planner_lane *lane)
         return play->now + lane->left / lane->speed;
     if (lane->done == lane->submitted)
         return INFINITY;
-    uint32_t s = current_step(play, lane);
-    if (!waits_over(play, &play->plan->steps[s]))
+    const uint32_t item = current_item(play, lane);
+    if (!waits_over(play, item))
         return INFINITY;
-    return fmax(play->now, play->forecast->submits[s].end_ns);
+    return fmax(play->now, play->forecast->submits[item].end_ns);
 }
 
 static planner_lane *next_lane(const planner_play *play, double *at)
@@ -220,32 +229,35 @@ static void begin_part(planner_play *play, planner_lane *lane, uint32_t part)
 
 static void begin_step(planner_play *play, planner_lane *lane)
 {
-    uint32_t s = current_step(play, lane);
     lane->running = true;
     lane->part = CORE_NO_PART;
     lane->left = lane->overheads->dispatch;
-    play->forecast->steps[s].begin_ns = play->now;
+    play->forecast->steps[current_item(play, lane)].begin_ns = play->now;
 }
 
 /* What ran on the lane has ended. */
 static void end_part(planner_play *play, planner_lane *lane)
 {
-    uint32_t s = current_step(play, lane);
-    const core_step *step = &play->plan->steps[s];
-    uint32_t next = step->first_part;
+    const clv_plan *plan = play->plan;
+    const uint32_t item = current_item(play, lane);
+    const uint32_t run = item / plan->n_steps;
+    const core_step *step = &plan->steps[item % plan->n_steps];
+    const uint32_t first = run * plan->n_parts + step->first_part;
+    uint32_t next = first;
     if (lane->part != CORE_NO_PART) {
         play->forecast->parts[lane->part].end_ns = play->now;
         next = lane->part + 1;
     }
-    if (next < step->first_part + step->n_parts) {
+    if (next < first + step->n_parts) {
         begin_part(play, lane, next);
         return;
     }
-    core_span *span = &play->forecast->steps[s];
+    core_span *span = &play->forecast->steps[item];
     span->end_ns = play->now;
     play->forecast->busy_ns[step->device] += span->end_ns - span->begin_ns;
     lane->running = false;
     lane->done++;
+    play->reached[run * plan->n_queues + step->device]++;
 }
 
 static void happen(planner_play *play, planner_lane *lane, double at)
@@ -267,9 +279,16 @@ void planner_play_until(planner_play *play, double ns)
         move_on(play, ns);
 }
 
-void planner_play_push(planner_play *play, uint32_t step)
+void planner_play_submit(planner_play *play, uint32_t item, double *host)
 {
-    play->lanes[play->plan->steps[step].device].submitted++;
+    const clv_plan *plan = play->plan;
+    planner_lane *lane = &play->lanes[plan->steps[item % plan->n_steps].device];
+    core_span *submit = &play->forecast->submits[item];
+    submit->begin_ns = *host;
+    *host += lane->submitted > lane->done ? lane->overheads->submit
+                                          : lane->overheads->submit_idle;
+    submit->end_ns = *host;
+    play->items[lane->first + lane->submitted++] = item;
 }
 
 bool planner_play_event(planner_play *play)
@@ -281,9 +300,10 @@ bool planner_play_event(planner_play *play)
     return lane != NULL;
 }
 
-bool planner_play_reach(planner_play *play, uint32_t device, uint64_t value)
+bool planner_play_reach(planner_play *play, uint32_t run, uint32_t device,
+                        uint64_t value)
 {
-    while (play->lanes[device].done < value)
+    while (planner_play_reached(play, run, device) < value)
         if (!planner_play_event(play))
             return false;
     return true;

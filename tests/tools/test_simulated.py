@@ -64,6 +64,23 @@ class Chips(cli.Case):
         plain = self.good(*args, "-o", "json").json[0]
         self.assertNotIn("bubbles", plain)
 
+    def test_predicted_in_flight(self):
+        """Chunks of a prompt take what is forecast, one by one or several at
+        once: on no chip a tenth more or less."""
+        for name in sorted(os.listdir(CHIPS)):
+            for flight in 1, 3:
+                with self.subTest(name, flight=flight):
+                    row = self.good(
+                        "bench", "--conf", os.path.join(CHIPS, name),
+                        "--devices", "npu_sim",
+                        "--set", "npu_sim.compute=off",
+                        "--set", "core.plan=auto",
+                        "-m", "synth:llama-1b:w8a8:zero", "-p", "512",
+                        "-n", "0", "-b", "128", "--flight", flight, "-r", "1",
+                        "-q", "-o", "json").json[0]
+                    self.assertAlmostEqual(row["predicted_ts"] / row["avg_ts"],
+                                           1, delta=.1)
+
     def test_mistakes_name_section_and_key(self):
         path = self.write("chip.ini", "[npu_sim:odd]\nsram = 2048\nrows = 0\n")
         out = self.cleave("devices", "--conf", path, "--devices", "npu_sim")
