@@ -4,7 +4,7 @@
  */
 #include "../plugins/ref/context.h"
 
-#include "../../planner/forecast/forecast.h"
+#include "../../planner/forecast/flight.h"
 #include "../../planner/planner.h"
 
 #include "message.h"
@@ -19,9 +19,10 @@
 #define DISPATCH 20
 #define POLL 5
 
-/* What SILU takes on each device; nothing else is known. */
+/* What SILU takes on each device, and SET_ROWS; nothing else is known. */
 typedef struct table {
-    double silu[2];  /* 0: not known */
+    double silu[2]; /* 0: not known */
+    double set_rows;
     double alone[2]; /* of what SILU moves in 100 ns: bandwidth, */
     double together; /* and of both */
     double slowdown, energy;
@@ -54,6 +55,10 @@ static bool cost(const void *ctx, const clv_device *dev,
 {
     const table *t = ctx;
     double ns = t->silu[index_of(dev)];
+    if (workload->kind.op == CLV_OP_SET_ROWS) {
+        *out = (planner_cost){.ns = t->set_rows};
+        return true;
+    }
     assert_true(planner_workload_bytes(workload) == unit());
     *out = (planner_cost){.ns = ns, .energy_nj = ns * t->energy};
     return ns > 0 && workload->kind.op == CLV_OP_SILU;
@@ -87,7 +92,7 @@ static fixture begin(const char *settings)
     char text[256];
     snprintf(text, sizeof text, "ref.virtual0=on ref.virtual1=on %s", settings);
     fixture f = {.t = test_context_create(text),
-                 .costs = {{100, 100}, {0, 0}, 0, 1, 0, {0}, false}};
+                 .costs = {.silu = {100, 100}, .set_rows = 100, .slowdown = 1}};
     f.costs.overheads = (planner_overheads){.submit = SUBMIT,
                                             .submit_idle = IDLE,
                                             .dispatch = DISPATCH,
@@ -281,6 +286,39 @@ static void test_computing_slows_others(void **state)
     finish(&f);
 }
 
+/* Four runs, of which each reads on one device what the one before it set on
+ * the other: in flight they take no less than all the work. Where it is read
+ * from a state that nobody sets, the devices work side by side. */
+static void test_flight(void **state)
+{
+    (void)state;
+    const int64_t dims[] = {1, N};
+    const clv_dim wide[] = {clv_dim_fixed(1), clv_dim_fixed(N)};
+    const uint32_t devices[] = {1, 0, 0};
+    double ns[2];
+    for (int i = 0; i < 2; i++) {
+        fixture f = begin("");
+        const planner_costs costs = {&f.costs, cost, overheads, bandwidth,
+                                     slowdown};
+        clv_value states[2];
+        for (int j = 0; j < 2; j++)
+            states[j] = clv_graph_state(f.graph, "s", CLV_DTYPE_F32, 2, dims);
+        const clv_value pos =
+            clv_graph_input(f.graph, "pos", CLV_DTYPE_I32, 1, wide);
+        const clv_value y =
+            clv_graph_silu(f.graph, clv_graph_silu(f.graph, states[0]));
+        clv_graph_set_rows(f.graph, states[i], y, pos);
+        clv_graph_output(f.graph, y, "y");
+        assert_ok(play(&f, devices));
+        assert_ok(planner_forecast_flight(f.plan, &costs, NULL, 1, 1, &ns[i]));
+        assert_true(fabs(ns[i] - f.f->makespan_ns) <= 2 * POLL);
+        assert_ok(planner_forecast_flight(f.plan, &costs, NULL, 4, 4, &ns[i]));
+        finish(&f);
+    }
+    assert_true(ns[0] >= 4 * 300);
+    assert_true(ns[1] < 0.9 * ns[0]);
+}
+
 static void test_not_known(void **state)
 {
     (void)state;
@@ -307,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_computing_slows_others),
+        cmocka_unit_test(test_flight),
         cmocka_unit_test(test_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
