@@ -67,14 +67,16 @@ static void add(perf *p, const kit_spec *spec, const char *model)
 static void add_matmuls(perf *p, const int64_t *rows, uint32_t n_rows)
 {
     static const struct {
-        uint32_t dtype, quant;
-    } weights[] = {{CLV_DTYPE_F32, 0},
-                   {CLV_DTYPE_F16, 0},
-                   {CLV_DTYPE_BF16, 0},
-                   {CLV_DTYPE_Q8_0, 0},
-                   {CLV_DTYPE_Q4_0, 0},
-                   {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL},
-                   {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL}};
+        uint32_t dtype, quant, form;
+    } weights[] = {{CLV_DTYPE_F32, 0, 0},
+                   {CLV_DTYPE_F16, 0, 0},
+                   {CLV_DTYPE_BF16, 0, 0},
+                   {CLV_DTYPE_Q8_0, 0, 0},
+                   {CLV_DTYPE_Q4_0, 0, 0},
+                   {CLV_DTYPE_Q4_K, 0, 0},
+                   {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0},
+                   {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, KIT_FORM_ROUNDED},
+                   {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0}};
     const bool thorough = kit_thorough(p->k);
     for (uint32_t i = 0; i < kit_n_matmul_shapes; i++)
         for (size_t d = 0; d < COUNT(weights); d++)
@@ -83,6 +85,7 @@ static void add_matmuls(perf *p, const int64_t *rows, uint32_t n_rows)
                 kit_spec s = {.op = CLV_OP_MATMUL,
                               .dtype = weights[d].dtype,
                               .quant = weights[d].quant,
+                              .form = weights[d].form,
                               .n = rows[j],
                               .in = shape->in,
                               .out = shape->out};
@@ -278,8 +281,10 @@ static void describe(const entry *e, kit_perf_row *row)
     const kit_spec *s = &e->spec;
     const char *space = e->model[0] ? " " : "";
     snprintf(row->op, sizeof row->op, "%s", clv_op_name(s->op));
-    snprintf(row->dtype, sizeof row->dtype, "%s%s%s", kit_dtype_name(s->dtype),
-             s->to ? "-" : "", s->to ? kit_dtype_name(s->to) : "");
+    snprintf(row->dtype, sizeof row->dtype, "%s%s%s%s",
+             kit_dtype_name(s->dtype), s->to ? "-" : "",
+             s->to ? kit_dtype_name(s->to) : "",
+             s->form & KIT_FORM_ROUNDED ? " rounded x" : "");
     if (s->op == CLV_OP_MATMUL)
         snprintf(row->shape, sizeof row->shape, "%s%s%lldx%lldx%lld", e->model,
                  space, (long long)s->n, (long long)s->in, (long long)s->out);
@@ -336,7 +341,7 @@ static void measure_entry(perf *p, entry *e)
 
 void kit_perf_run(kit *k, const void *arg)
 {
-    static const int64_t quick[] = {1, 64}, all[] = {1, 4, 16, 64, 512};
+    static const int64_t quick[] = {1, 64}, all[] = {1, 4, 16, 64, 512, 1024};
     const bool thorough = kit_thorough(k);
     const int64_t *rows = thorough ? all : quick;
     const uint32_t n = thorough ? COUNT(all) : COUNT(quick);
