@@ -18,7 +18,7 @@ uint64_t planner_room(const clv_graph *graph, clv_device *dev)
     if (room == UINT64_MAX)
         return room;
     room += core_plan_unused_bytes(graph, dev);
-    if (dev->info.clock == CLV_CLOCK_VIRTUAL)
+    if (dev->info.clock == CLV_CLOCK_VIRTUAL || core_device_is_windowed(dev))
         return room;
     const uint64_t part = all / RESERVE_PART;
     const uint64_t reserve = part < RESERVE_MOST ? part : RESERVE_MOST;
@@ -35,18 +35,44 @@ static uint64_t weight_bytes(const clv_plan *plan, uint32_t device)
     return sum;
 }
 
+/* Whether a node on the device has the state for an operand. */
+static bool uses_state(const clv_plan *plan, uint32_t device, clv_value state)
+{
+    for (uint32_t p = 0; p < plan->n_parts; p++) {
+        const clv_node *node = &plan->graph->nodes[plan->parts[p].node];
+        for (uint32_t i = 0;
+             i < node->n_inputs && plan->parts[p].device == device; i++)
+            if (node->inputs[i] != CLV_NO_TENSOR &&
+                plan->graph->values[node->inputs[i]].base == state)
+                return true;
+    }
+    return false;
+}
+
+/* Of states in the device's own memory, or of those in the host's that it has
+ * to reach. */
+static uint64_t state_bytes(const clv_plan *plan, uint32_t device)
+{
+    const bool local = plan->devices[device].local;
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < plan->graph->n_tensors; v++)
+        if (plan->places[v].home == CORE_HOME_BOUND &&
+            plan->graph->values[v].base == v &&
+            plan->places[v].memory == (local ? 1 + device : 0) &&
+            (local || uses_state(plan, device, v)))
+            sum += plan->places[v].size;
+    return sum;
+}
+
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
 {
     const core_plan_device *d = &plan->devices[device];
-    uint64_t states = 0, there = atomic_load(&d->dev->state_bytes);
-    if (!d->local || !d->n_steps)
+    if ((!d->local && !core_device_is_windowed(d->dev)) || !d->n_steps)
         return 0;
-    for (uint32_t v = 0; v < plan->graph->n_tensors; v++)
-        if (plan->places[v].home == CORE_HOME_BOUND &&
-            plan->places[v].memory == 1 + device &&
-            plan->graph->values[v].base == v)
-            states += plan->places[v].size;
-    const uint64_t values = d->memory.size;
+    const uint64_t states = state_bytes(plan, device);
+    const uint64_t there = atomic_load(&d->dev->state_bytes);
+    /* It imports the arena whole. */
+    const uint64_t values = d->local ? d->memory.size : plan->memory.size;
     return (values > d->given ? values - d->given : 0) + d->scratch_size +
            (states > there ? states - there : 0) + weight_bytes(plan, device);
 }
@@ -103,10 +129,11 @@ clv_status planner_limits_check(const clv_plan *plan)
         if (over)
             return clv_error(
                 CLV_ERR_LIMIT,
-                "device '%s' lacks %llu bytes of memory for the best plan "
+                "device '%s' lacks %llu bytes of %s for the best plan "
                 "found, which takes %llu of it; use a smaller model, context "
                 "or batch, or list another device in core.devices",
                 dev->id, (unsigned long long)over,
+                core_device_is_windowed(dev) ? "address space" : "memory",
                 (unsigned long long)planner_limits_bytes(plan, d));
     }
     for (uint32_t d = 0; d < plan->n_devices; d++) {

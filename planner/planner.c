@@ -20,6 +20,7 @@
 #include "profile/profile.h"
 #include "profile/accepts.h"
 #include "profile/file_room.h"
+#include "profile/variants.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,12 +135,26 @@ static clv_status ask_devices(const clv_plan *plan, const clv_graph *graph,
     return CLV_OK;
 }
 
-/* Values can take the place of those of other plans. */
+/* Values can take the place of those of other plans. Those of a device without
+ * memory of its own lie among all others in the host's. */
 static uint64_t given_by(const clv_plan_params *params, uint32_t device)
 {
+    const clv_device *dev = params->devices[device];
     return params->workspace
-               ? clv_workspace_size(params->workspace, params->devices[device])
+               ? clv_workspace_size(params->workspace,
+                                    core_device_is_windowed(dev) ? NULL : dev)
                : 0;
+}
+
+/* What a device's own values take already is no room of its memory any more. */
+static uint64_t room_of(const clv_graph *graph, const clv_plan_params *params,
+                        uint32_t device)
+{
+    clv_device *dev = params->devices[device];
+    const uint64_t room = planner_room(graph, dev);
+    const uint64_t given =
+        core_device_is_windowed(dev) ? given_by(params, device) : 0;
+    return room > given ? room - given : 0;
 }
 
 static clv_status make_plan(clv_context *ctx, clv_graph *graph,
@@ -159,11 +174,10 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
     }
     plan->n_devices = plan->n_queues = params->n_devices;
     for (uint32_t i = 0; i < params->n_devices; i++)
-        plan->devices[i] =
-            (core_plan_device){.dev = params->devices[i],
-                               .room = planner_room(graph, params->devices[i]),
-                               .given = given_by(params, i),
-                               .reserve = params->reserve};
+        plan->devices[i] = (core_plan_device){.dev = params->devices[i],
+                                              .room = room_of(graph, params, i),
+                                              .given = given_by(params, i),
+                                              .reserve = params->reserve};
     *out = plan;
     return CLV_OK;
 }
@@ -176,8 +190,8 @@ static clv_status cut_graph(clv_plan *plan)
         core_choice *choice = &plan->choices[plan->pieces[i].node];
         if (!choice->n_pieces++)
             choice->first_piece = i;
-        any |=
-            !core_piece_is_whole(&plan->pieces[i]) || plan->pieces[i].streamed;
+        any |= !core_piece_is_whole(&plan->pieces[i]) ||
+               plan->pieces[i].streamed || plan->pieces[i].variant;
     }
     if (!any)
         return CLV_OK;
@@ -214,6 +228,24 @@ static clv_status own_answers(const clv_plan *plan, const clv_op_caps *all,
                          "piece of node %u (%s): %s",
                          dev->id, plan->cut.graph ? plan->cut.sources[i] : i,
                          text, reason);
+    }
+    return CLV_OK;
+}
+
+/* The names of the pieces' variants; caps as own_answers() has them. */
+static clv_status name_variants(clv_plan *plan, const clv_op_caps *caps)
+{
+    for (uint32_t i = 0; i < plan->graph->n_nodes; i++) {
+        const core_piece *piece = core_plan_piece_of(plan, i);
+        if (!piece || !piece->variant)
+            continue;
+        if (!plan->names)
+            plan->names = calloc(plan->n_pieces, sizeof *plan->names);
+        if (!plan->names)
+            return core_no_memory("for a plan");
+        memcpy(&plan->names[piece - plan->pieces],
+               core_caps_variant(&caps[i], piece->variant)->name,
+               sizeof *plan->names);
     }
     return CLV_OK;
 }
@@ -262,6 +294,8 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
         plan->places[v].original = v;
     if (!status)
         status = own_answers(plan, asked ? asked : all, caps);
+    if (!status)
+        status = name_variants(plan, caps);
     if (!status && agrees(plan))
         status = planner_layouts(plan, caps, &preferred);
     if (!status && (planner_find_local(plan) || preferred))
@@ -471,6 +505,31 @@ clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
     return end(plan, graph, status, out);
 }
 
+/* Finds out which variants the pieces' names are. */
+static clv_status find_variants(clv_context *ctx, clv_graph *graph,
+                                const clv_plan_params *params,
+                                const core_saved_plan *saved)
+{
+    clv_plan *bare;
+    clv_op_caps *all = NULL;
+    if (!saved->names)
+        return CLV_OK;
+    clv_status status = begin(ctx, graph, params, &bare);
+    if (!status)
+        status = ask_devices(bare, graph, &all);
+    for (uint32_t i = 0; i < saved->n_pieces && !status; i++) {
+        core_piece *p = &saved->pieces[i];
+        if (*saved->names[i].text)
+            status = planner_variant_named(
+                ctx, saved->devices[p->device],
+                &all[(size_t)p->device * graph->n_nodes + p->node], i,
+                saved->names[i].text, &p->variant);
+    }
+    free(all);
+    clv_plan_destroy(bare);
+    return status;
+}
+
 clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
                           const clv_plan_params *params, const char *json,
                           uint64_t size, clv_plan **out)
@@ -481,8 +540,10 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     clv_plan_params named = params ? *params : (clv_plan_params){0};
     named.devices = saved.devices;
     named.n_devices = saved.n_devices;
-    clv_status status = planner_from_pieces(ctx, graph, &named, saved.pieces,
-                                            saved.n_pieces, out);
+    clv_status status = find_variants(ctx, graph, &named, &saved);
+    if (!status)
+        status = planner_from_pieces(ctx, graph, &named, saved.pieces,
+                                     saved.n_pieces, out);
     core_saved_plan_finish(&saved);
     return status;
 }

@@ -41,6 +41,11 @@ typedef enum core_dispatch_choice {
     CORE_DISPATCH_UNLOCK = 0,
     CORE_DISPATCH_AGE = 1,
 } core_dispatch_choice;
+typedef enum core_precision_choice {
+    CORE_PRECISION_PLAIN = 0,
+    CORE_PRECISION_FAST = 1,
+    CORE_PRECISION_BEST = 2,
+} core_precision_choice;
 typedef enum core_probe_choice {
     CORE_PROBE_AUTO = 0,
     CORE_PROBE_ALWAYS = 1,

@@ -47,6 +47,10 @@ static const clv_option core_keys[] = {
              "which step of several runs in flight goes first: the one that "
              "lets most work of the busiest device begin, or the oldest run's",
              .choices = "unlock|age"),
+    KEY_WITH("precision", CLV_OPTION_ENUM, "plain",
+             "which variants of ops plans may use: those no less precise than "
+             "the plain one, any, or the most precise alone",
+             .choices = "plain|fast|best"),
     KEY("allow_unsafe_plugins", CLV_OPTION_BOOL, "off",
         "load plugins that others could have changed, or that run code early"),
     KEY_WITH("log_level", CLV_OPTION_ENUM, "warn",

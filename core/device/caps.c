@@ -3,6 +3,8 @@
 #include "subgraph.h"
 #include "answer.h"
 
+#include <string.h>
+
 static clv_status prepare(clv_device *dev, const clv_subgraph *graph)
 {
     CLV_TRY(core_device_usable(dev));
@@ -22,6 +24,43 @@ static bool splits_ok(const clv_op_caps *caps)
         if (caps->split_granularity[i] < 0)
             return false;
     return true;
+}
+
+static bool name_ok(const clv_variant *variant)
+{
+    const char *c = variant->name;
+    while ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+           (*c >= '0' && *c <= '9') || *c == '-' || *c == '_' || *c == '.')
+        if (++c == variant->name + sizeof variant->name)
+            return false;
+    return !*c && c > variant->name;
+}
+
+/* What is wrong with the variants; NULL: nothing. */
+static const char *check_variants(const clv_op_caps *caps)
+{
+    if (caps->n_variants > CLV_MAX_VARIANTS)
+        return "more variants than CLV_MAX_VARIANTS";
+    for (uint32_t i = 0; i < caps->n_variants; i++) {
+        const clv_variant *v = &caps->variants[i];
+        if (!v->id || !name_ok(v))
+            return "a variant without an id or a proper name";
+        if (v->error_class > CLV_ERROR_Q8_TENSOR)
+            return "a variant of an unknown error class";
+        for (uint32_t j = 0; j < i; j++)
+            if (caps->variants[j].id == v->id ||
+                !strcmp(caps->variants[j].name, v->name))
+                return "two variants of one id or name";
+    }
+    return NULL;
+}
+
+const clv_variant *core_caps_variant(const clv_op_caps *caps, uint32_t id)
+{
+    for (uint32_t i = 0; i < caps->n_variants; i++)
+        if (caps->variants[i].id == id)
+            return &caps->variants[i];
+    return NULL;
 }
 
 static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
@@ -51,6 +90,8 @@ static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
     for (uint32_t i = 0; !wrong && i < caps->n_static; i++)
         if (caps->static_shapes[i] <= 0)
             wrong = "a static shape that is not positive";
+    if (!wrong)
+        wrong = check_variants(caps);
     if (wrong)
         return core_device_broken(dev, "op_caps", "%s for node %u", wrong,
                                   node);

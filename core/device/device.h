@@ -44,8 +44,10 @@ struct clv_device {
     uint32_t plugin_index; /* as enumerated */
     _Atomic bool lost, abandoned;
 
-    _Atomic uint64_t local_bytes; /* in its own memory, of this context, */
-    _Atomic uint64_t state_bytes; /* and of these those of graphs' states */
+    _Atomic uint64_t local_bytes;   /* in its own memory, of this context, */
+    _Atomic uint64_t state_bytes;   /* and of these those of graphs' states */
+    _Atomic uint64_t reached_bytes; /* of weights that execs use in place, where
+                                       its address space is limited */
 
     pthread_mutex_t mutex; /* serialises [dev] slots, and protects: */
     struct core_submit_scratch *scratch;

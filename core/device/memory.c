@@ -24,6 +24,12 @@ bool core_device_has_local(const clv_device *dev, uint32_t *type)
     return found;
 }
 
+bool core_device_is_windowed(const clv_device *dev)
+{
+    uint32_t type;
+    return dev->info.address_size && !core_device_has_local(dev, &type);
+}
+
 bool core_device_staging_type(const clv_device *dev, uint32_t *type)
 {
     uint32_t best = 0;
@@ -84,6 +90,12 @@ uint64_t clv_device_room(clv_device *dev)
     const uint64_t used = atomic_load(&dev->local_bytes);
     const uint64_t all =
         dev->info.memory_free ? dev->info.memory_free : dev->info.memory_size;
+    if (core_device_is_windowed(dev)) {
+        const uint64_t reached = atomic_load(&dev->reached_bytes);
+        return dev->info.address_size > reached
+                   ? dev->info.address_size - reached
+                   : 0;
+    }
     if (!all || !core_device_has_local(dev, &type))
         return UINT64_MAX;
     const uint64_t left = all > used ? all - used : 0;

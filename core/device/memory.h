@@ -10,6 +10,9 @@
  * of it is the host's too (visible, coherent and cached). *type is the memory
  * type to use then. */
 bool core_device_has_local(const clv_device *dev, uint32_t *type);
+/* Whether what it can reach of the host's memory is limited, which it works in:
+ * to info.address_size. */
+bool core_device_is_windowed(const clv_device *dev);
 /* Memory through which the host and the device exchange bytes; false if there
  * is none that the host sees. */
 bool core_device_staging_type(const clv_device *dev, uint32_t *type);

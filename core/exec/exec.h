@@ -80,8 +80,10 @@ struct clv_exec {
     const clv_plan *plan;
     core_exec_step *steps; /* [plan->n_steps] */
     clv_tensor **states;   /* [n_tensors] bound by the caller; else NULL */
-    const core_object **weights;  /* [plan->n_loads] copies that it uses; NULL:
-                                     none */
+    const core_object **weights; /* [plan->n_loads] copies that it uses; NULL:
+                                    none */
+    uint32_t n_reached; /* of plan->loads: of those before, it uses the ones
+                           that take of a limited address space */
     struct core_access *accesses; /* to states, by state: order.h */
     uint32_t n_accesses;
     clv_workspace *workspace; /* of its own run */

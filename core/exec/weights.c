@@ -55,9 +55,26 @@ static void drop_unused(const clv_plan *plan, const clv_device *dev)
             core_tensor_drop_unused(plan->source->values[v].weight, dev);
 }
 
+static clv_status reach(clv_exec *exec, uint32_t index)
+{
+    const clv_plan *plan = exec->plan;
+    const core_load *load = &plan->loads[index];
+    core_runs range;
+    CLV_TRY(core_plan_reach(plan, load, &range));
+    CLV_TRY(name_weight(plan, load,
+                        core_tensor_reach(tensor_of(plan, load),
+                                          plan->devices[load->device].dev,
+                                          &range)));
+    exec->n_reached = index + 1;
+    return CLV_OK;
+}
+
 clv_status core_exec_use_weights(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (core_plan_load_reaches(plan, &plan->loads[i]))
+            CLV_TRY(reach(exec, i));
     for (uint32_t i = 0; i < plan->n_loads; i++)
         if (plan->loads[i].holding != CORE_HOLD_IMPORT &&
             !core_plan_missing(plan, &plan->loads[i]))
@@ -68,8 +85,22 @@ clv_status core_exec_use_weights(clv_exec *exec)
     return CLV_OK;
 }
 
+static void unreach(const clv_exec *exec, uint32_t index)
+{
+    const clv_plan *plan = exec->plan;
+    const core_load *load = &plan->loads[index];
+    core_runs range;
+    if (core_plan_load_reaches(plan, load) &&
+        !core_plan_reach(plan, load, &range))
+        core_tensor_unreach(tensor_of(plan, load),
+                            plan->devices[load->device].dev, &range);
+}
+
 void core_exec_leave_weights(clv_exec *exec)
 {
+    for (uint32_t i = 0; i < exec->n_reached; i++)
+        unreach(exec, i);
+    exec->n_reached = 0;
     for (uint32_t i = 0; exec->weights && i < exec->plan->n_loads; i++)
         if (exec->weights[i])
             core_tensor_leave(tensor_of(exec->plan, &exec->plan->loads[i]),

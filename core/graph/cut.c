@@ -456,6 +456,7 @@ static bool add_piece(cutter *c, const core_piece *full, uint32_t index,
 {
     clv_node node = c->source->nodes[full->node];
     set_experts(c->source, full, &node);
+    node.variant = full->variant;
     for (uint32_t i = 0; i < node.n_inputs; i++) {
         if (node.inputs[i] == CLV_NO_TENSOR)
             continue;

@@ -42,7 +42,8 @@ const char *core_axis_name(uint32_t axis);
 typedef struct core_piece {
     uint32_t node, device; /* device: as the caller numbers them */
     uint32_t streamed;     /* 1: its weights come to the device in each run */
-    uint32_t reserved;     /* 0; pieces are compared as bytes */
+    uint32_t variant;      /* of the node, as the device has it; 0: the plain
+                              one. Pieces are compared as bytes */
     core_range ranges[CORE_AXIS_COUNT];
 } core_piece;
 

@@ -451,13 +451,72 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
 /* ------------------------------------------------------------------------ */
 /* Copies of weights                                                         */
 
+static core_reach **find_reach(clv_tensor *tensor, const clv_device *dev,
+                               const core_runs *range)
+{
+    core_reach **link = &tensor->reaches;
+    while (*link && ((*link)->dev != dev || !same_runs(&(*link)->range, range)))
+        link = &(*link)->next;
+    return link;
+}
+
+static clv_status add_reach(clv_device *dev, const core_runs *range,
+                            core_reach **out)
+{
+    const uint64_t size = range->bytes * range->n;
+    const uint64_t room = clv_device_room(dev);
+    if (size > room)
+        return clv_error(
+            CLV_ERR_NO_MEMORY,
+            "device '%s' can address %llu MiB, of which %llu are left, and a "
+            "weight takes %llu; leave weights to other devices",
+            dev->id, (unsigned long long)(dev->info.address_size >> 20),
+            (unsigned long long)(room >> 20),
+            (unsigned long long)((size + 0xfffff) >> 20));
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return core_no_memory("for a weight");
+    **out = (core_reach){.dev = dev, .range = *range};
+    atomic_fetch_add(&dev->reached_bytes, size);
+    return CLV_OK;
+}
+
+clv_status core_tensor_reach(clv_tensor *tensor, clv_device *dev,
+                             const core_runs *range)
+{
+    clv_status status = CLV_OK;
+    pthread_mutex_lock(&tensor->mutex);
+    core_reach **link = find_reach(tensor, dev, range);
+    if (!*link)
+        status = add_reach(dev, range, link);
+    if (!status)
+        (*link)->users++;
+    pthread_mutex_unlock(&tensor->mutex);
+    return status;
+}
+
+void core_tensor_unreach(clv_tensor *tensor, const clv_device *dev,
+                         const core_runs *range)
+{
+    pthread_mutex_lock(&tensor->mutex);
+    core_reach **link = find_reach(tensor, dev, range), *reach = *link;
+    if (reach && !--reach->users) {
+        atomic_fetch_sub(&reach->dev->reached_bytes, range->bytes * range->n);
+        *link = reach->next;
+        free(reach);
+    }
+    pthread_mutex_unlock(&tensor->mutex);
+}
+
 static bool has_copy(clv_tensor *tensor, const clv_device *dev, uint64_t align,
                      uint32_t holding, const core_runs *range, bool used)
 {
     const core_object want = {.holding = holding, .range = *range};
     pthread_mutex_lock(&tensor->mutex);
     const core_object *object = find_object(tensor, dev, align, &want);
-    const bool found = object && (!used || object->users);
+    const bool found = holding == CORE_HOLD_IMPORT
+                           ? *find_reach(tensor, dev, range) != NULL
+                           : object && (!used || object->users);
     pthread_mutex_unlock(&tensor->mutex);
     return found;
 }
@@ -484,10 +543,16 @@ bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
     while (o && (o->holding != CORE_HOLD_COPY || !o->users ||
                  o->buffer->dev != dev || index--))
         o = o->next;
-    if (o)
-        *range = o->range;
+    const core_reach *r = tensor->reaches;
+    if (core_device_is_windowed(dev))
+        while (r && (r->dev != dev || index--))
+            r = r->next;
+    else
+        r = NULL;
+    if (o || r)
+        *range = o ? o->range : r->range;
     pthread_mutex_unlock(&tensor->mutex);
-    return o != NULL;
+    return o || r;
 }
 
 clv_status core_tensor_use(clv_tensor *tensor, clv_device *dev, uint64_t align,

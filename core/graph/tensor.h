@@ -47,6 +47,15 @@ typedef struct core_object {
     struct core_object *next;
 } core_object;
 
+/* Part of a weight that execs use in place on a device of a limited address
+ * space. */
+typedef struct core_reach {
+    clv_device *dev;
+    core_runs range;
+    uint32_t users; /* at least 1 */
+    struct core_reach *next;
+} core_reach;
+
 struct clv_tensor {
     clv_context *ctx;
     uint32_t dtype, rank;
@@ -57,6 +66,7 @@ struct clv_tensor {
     core_memory *memory;
     pthread_mutex_t mutex; /* protects objects: sessions share weights */
     core_object *objects;
+    core_reach *reaches;
     /* Where the newest contents are, once there is an object with
      * CORE_HOLD_LOCAL: bit 0 is the host's memory. */
     core_regions regions;
@@ -81,14 +91,15 @@ clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_runs *range, const core_object **out);
 /* Whether there is a copy of these ranges on dev already, COPY or STREAM, or
- * one that some exec uses. */
+ * one that some exec uses; IMPORT: whether one reaches them. */
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
                           uint64_t align, uint32_t holding,
                           const core_runs *range);
 bool core_tensor_has_used_copy(clv_tensor *tensor, const clv_device *dev,
                                uint64_t align, uint32_t holding,
                                const core_runs *range);
-/* The index-th COPY on dev that some exec uses, by the ranges that it holds;
+/* The index-th COPY on dev that some exec uses, by the ranges that it holds, or
+ * of a device of a limited address space the index-th part that it reaches;
  * false: there are no more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
                          uint32_t index, core_runs *range);
@@ -97,6 +108,12 @@ clv_status core_tensor_use(clv_tensor *tensor, clv_device *dev, uint64_t align,
                            uint32_t holding, const core_runs *range,
                            const core_object **out);
 void core_tensor_leave(clv_tensor *tensor, const core_object *object);
+/* One more exec uses these ranges in place on dev, whose address space is
+ * limited, and one less. CLV_ERR_NO_MEMORY where it does not reach so much. */
+clv_status core_tensor_reach(clv_tensor *tensor, clv_device *dev,
+                             const core_runs *range);
+void core_tensor_unreach(clv_tensor *tensor, const clv_device *dev,
+                         const core_runs *range);
 /* Bytes of dev's own memory in copies that no exec uses. */
 uint64_t core_tensor_unused_bytes(clv_tensor *tensor, const clv_device *dev);
 /* Destroys the copies on dev that no exec uses. */

@@ -209,6 +209,10 @@ static void json_pieces(core_text *text, const clv_plan *plan)
                               (long long)piece->ranges[a].end);
         if (piece->streamed)
             core_text_add(text, ",\"streamed\":true");
+        if (piece->variant) {
+            core_text_add(text, ",");
+            json_string(text, "variant", plan->names[i].text);
+        }
         const char *reason = plan->choices[piece->node].reason;
         if (reason) {
             core_text_add(text, ",");

@@ -22,7 +22,8 @@ typedef struct reader {
     clv_device **devices;           /* those named, in order of appearance */
     uint32_t n_devices;
     core_piece *pieces;
-    uint32_t n_pieces;
+    core_variant_name *names; /* NULL until a piece has one */
+    uint32_t n_pieces, n_all;
 } reader;
 
 static clv_status malformed(const char *json, uint64_t size, const char *at)
@@ -96,6 +97,21 @@ static clv_status read_range(uint32_t index, const cJSON *item, core_range *out)
     return CLV_OK;
 }
 
+static clv_status read_variant(reader *r, uint32_t index, const cJSON *item)
+{
+    core_variant_name *name;
+    if (!cJSON_IsString(item) || !*item->valuestring ||
+        strlen(item->valuestring) >= sizeof name->text)
+        return bad_piece(index, "its variant is no name of one");
+    if (!r->names)
+        r->names = calloc(r->n_all, sizeof *r->names);
+    if (!r->names)
+        return core_no_memory("to read a plan");
+    name = &r->names[index];
+    snprintf(name->text, sizeof name->text, "%s", item->valuestring);
+    return CLV_OK;
+}
+
 static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
 {
     core_piece *piece = &r->pieces[index];
@@ -119,6 +135,8 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
             piece->streamed = cJSON_IsTrue(field);
             if (!cJSON_IsBool(field))
                 status = bad_piece(index, "its streamed is not true or false");
+        } else if (!strcmp(field->string, "variant")) {
+            status = read_variant(r, index, field);
         } else if (strcmp(field->string, "reason")) {
             char text[96];
             snprintf(text, sizeof text, "'%.40s' is no key of a piece",
@@ -141,6 +159,7 @@ static clv_status read_pieces(reader *r, const cJSON *list)
         return clv_error(CLV_ERR_FORMAT,
                          "plan: it has no list of 1 to %d \"pieces\"",
                          MAX_PIECES);
+    r->n_all = (uint32_t)n;
     r->pieces = calloc((size_t)n, sizeof *r->pieces);
     r->devices =
         calloc(clv_context_device_count(r->ctx) + 1u, sizeof *r->devices);
@@ -194,7 +213,8 @@ clv_status core_plan_read_json(clv_context *ctx, const clv_graph *graph,
     if (!status)
         status =
             read_pieces(&r, cJSON_GetObjectItemCaseSensitive(root, "pieces"));
-    *out = (core_saved_plan){r.devices, r.pieces, r.n_devices, r.n_pieces};
+    *out = (core_saved_plan){r.devices, r.pieces, r.names, r.n_devices,
+                             r.n_pieces};
     cJSON_Delete(root);
     if (status)
         core_saved_plan_finish(out);
@@ -205,6 +225,7 @@ void core_saved_plan_finish(core_saved_plan *saved)
 {
     free(saved->devices);
     free(saved->pieces);
+    free(saved->names);
     *saved = (core_saved_plan){0};
 }
 

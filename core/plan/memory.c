@@ -71,6 +71,9 @@ static void add_weights(const clv_plan *const *plans, uint32_t plan,
         const core_load *load = &p->loads[i];
         if (load->streamed && (!dev || p->devices[load->device].dev == dev))
             use->streamed += load->bytes;
+        if (dev && core_plan_load_reaches(p, load) &&
+            p->devices[load->device].dev == dev && !is_counted(plans, plan, i))
+            use->in_place += bytes_of(p, load);
         if (!lies_there(p, load, dev))
             continue;
         if (!is_copy(load) && !is_covered(p, i))
@@ -112,6 +115,8 @@ clv_memory_use clv_plans_memory(const clv_plan *const *plans, uint32_t n,
     if (dev && core_device_has_local(dev, &type))
         use.budget = dev->info.memory_free ? dev->info.memory_free
                                            : dev->info.memory_size;
+    else if (dev && core_device_is_windowed(dev))
+        use.budget = dev->info.address_size;
     for (uint32_t p = 0; p < n; p++) {
         if (!dev && plans[p]->file.read) {
             use.budget = plans[p]->file.room;

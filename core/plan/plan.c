@@ -37,6 +37,7 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan->devices);
     free(plan->choices);
     free(plan->pieces);
+    free(plan->names);
     free(plan->parts);
     free(plan->steps);
     free(plan->clocks);
@@ -171,8 +172,32 @@ uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
     return bytes_without(plan, load, core_tensor_has_copy);
 }
 
+clv_status core_plan_reach(const clv_plan *plan, const core_load *load,
+                           core_runs *out)
+{
+    if (plan->graph->values[load->weight].base != load->weight)
+        return core_plan_copy_runs(plan, load->weight, NULL, out);
+    *out = core_tensor_whole(plan->graph->values[load->weight].weight);
+    return CLV_OK;
+}
+
+bool core_plan_load_reaches(const clv_plan *plan, const core_load *load)
+{
+    return load->holding == CORE_HOLD_IMPORT &&
+           core_device_is_windowed(plan->devices[load->device].dev);
+}
+
 uint64_t core_plan_unused(const clv_plan *plan, const core_load *load)
 {
+    core_runs range;
+    if (core_plan_load_reaches(plan, load))
+        return core_plan_reach(plan, load, &range) ||
+                       core_tensor_has_used_copy(
+                           plan->graph->values[load->weight].weight,
+                           plan->devices[load->device].dev, plan->pointer_align,
+                           CORE_HOLD_IMPORT, &range)
+                   ? 0
+                   : range.bytes * range.n;
     return bytes_without(plan, load, core_tensor_has_used_copy);
 }
 

@@ -34,6 +34,11 @@ typedef struct core_part {
     uint32_t node, device, step;
 } core_part;
 
+/* Of a piece; empty for the plain variant. */
+typedef struct core_variant_name {
+    char text[sizeof((clv_variant){0}.name)];
+} core_variant_name;
+
 typedef struct core_choice {
     uint32_t first_piece, n_pieces;
     char *reason; /* why not an earlier device; NULL: the first one took it, or
@@ -205,6 +210,8 @@ struct clv_plan {
                                   queues that copy for some of them */
     core_choice *choices;      /* [source->n_nodes] */
     core_piece *pieces;        /* in node order; device: into devices */
+    core_variant_name *names;  /* [n_pieces] of their variants; NULL: all are
+                                  the plain one */
     core_part *parts;          /* [graph->n_nodes] */
     core_step *steps;
     uint64_t *clocks; /* [n_steps * n_queues] signals that each queue
@@ -298,6 +305,11 @@ uint64_t core_plan_file_bytes(const clv_plan *plan, uint32_t part,
 /* Of all parts. */
 uint64_t core_plan_file_sum(const clv_plan *plan, const int64_t *symbols);
 
+/* Whether a load takes of a limited address space, and which of its tensor's
+ * bytes. */
+bool core_plan_load_reaches(const clv_plan *plan, const core_load *load);
+clv_status core_plan_reach(const clv_plan *plan, const core_load *load,
+                           core_runs *out);
 /* Bytes of the load that are not on its device yet, and have to be copied. */
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load);
 /* The same, or that no exec uses there: what the load takes of the memory that
@@ -323,7 +335,9 @@ uint32_t core_plan_source_of(const clv_plan *plan, uint32_t node);
 /* The pieces of a saved plan, for the devices that it names. */
 typedef struct core_saved_plan {
     clv_device **devices; /* in order of appearance */
-    core_piece *pieces;   /* device: into devices */
+    core_piece *pieces;   /* device: into devices; variant: 0, as its name */
+    core_variant_name *names; /* [n_pieces] tells which it is; NULL: all are
+                                 the plain one */
     uint32_t n_devices, n_pieces;
 } core_saved_plan;
 

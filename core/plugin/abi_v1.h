@@ -14,7 +14,7 @@ enum {
     CORE_V1_TENSOR_DESC = CORE_V1_END(clv_tensor_desc, reserved),
     CORE_V1_NODE = CORE_V1_END(clv_node, attr),
     CORE_V1_SUBGRAPH = CORE_V1_END(clv_subgraph, reserved),
-    CORE_V1_OP_CAPS = CORE_V1_END(clv_op_caps, reserved),
+    CORE_V1_OP_CAPS = CORE_V1_END(clv_op_caps, n_variants),
     CORE_V1_DEVICE_INFO = CORE_V1_END(clv_device_info, reserved),
     CORE_V1_MEM_TYPE = CORE_V1_END(clv_mem_type, bandwidth),
     CORE_V1_IMPORT = CORE_V1_END(clv_import, release_ctx),

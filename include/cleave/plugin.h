@@ -457,6 +457,9 @@ typedef struct clv_node {
     uint32_t inputs[CLV_MAX_INPUTS];
     uint32_t outputs[CLV_MAX_OUTPUTS];
     clv_op_attr attr;
+    uint32_t variant; /* clv_variant.id of the device that is asked or compiles;
+                         0: the plain one */
+    uint32_t reserved;
 } clv_node;
 
 #define CLV_NO_TENSOR 0xffffffffu
@@ -514,6 +517,23 @@ typedef struct clv_axis_limit {
     int64_t min, max, multiple; /* 0: no bound */
 } clv_axis_limit;
 
+/*
+ * Another way to compute a node, beside the plain one. It reads and writes what
+ * the plain one does, in the same layouts, and takes about as much memory: it
+ * differs in time and in precision. So the host chooses by what it measures,
+ * and by how precise results have to be.
+ */
+typedef struct clv_variant {
+    uint32_t id;          /* not 0. One id is one way in all answers of the
+                             device, so what was measured of it for some shapes
+                             tells about others */
+    uint32_t error_class; /* clv_error_class */
+    char name[24];        /* for people and saved plans, "width-8": letters,
+                             digits, '-', '_', '.'; one of its own for each id */
+} clv_variant;
+
+#define CLV_MAX_VARIANTS 4 /* of a node */
+
 typedef struct clv_op_caps {
     clv_header header;
     uint32_t answer;      /* clv_answer */
@@ -541,7 +561,10 @@ typedef struct clv_op_caps {
      * what is bound, and that programs of the device share. */
     uint64_t scratch_size;
     uint32_t accumulate; /* clv_dtype of sums */
-    uint32_t reserved;
+    uint32_t n_variants; /* of the node, beside the plain one */
+    /* A node that names one of them (clv_node.variant) is answered for as it is
+       computed so, with the same list. */
+    clv_variant variants[CLV_MAX_VARIANTS];
 } clv_op_caps;
 
 /* ------------------------------------------------------------------------ */
@@ -600,6 +623,9 @@ typedef struct clv_device_info {
                              reach; 0: no bound */
     uint32_t copy_queues;  /* that copy beside the work of queue 0; 0: none */
     uint32_t reserved2;
+    uint64_t address_size; /* bytes of weights and states in the host's memory
+                              that all its programs together may reach, with
+                              what they work on; 0: no bound */
 } clv_device_info;
 
 /* A device that has DEVICE_LOCAL types, none of which is HOST_VISIBLE, COHERENT

@@ -194,13 +194,59 @@ static uint32_t run_flags(const kit_spec *spec)
            (spec->form & KIT_FORM_OFFSET ? KIT_RUN_OFFSET : 0) | KIT_RUN_TWICE;
 }
 
-static kit_judged judge_once(kit *k, const kit_spec *spec, kit_judgement *out)
+static kit_judged judge_way(kit *k, const kit_spec *spec, uint32_t variant,
+                            kit_judgement *out)
 {
     kit_graph g;
     kit_graph_init(k, &g);
     kit_spec_build(spec, &g);
+    g.nodes[0].variant = variant;
     kit_judged judged = kit_judge(&g, run_flags(spec), out);
     kit_graph_free(&g);
+    return judged;
+}
+
+/* An id that none of them has. */
+static uint32_t unlisted(const clv_op_caps *caps)
+{
+    uint32_t id = 1;
+    for (uint32_t i = 0; i < caps->n_variants; i++)
+        id = caps->variants[i].id >= id ? caps->variants[i].id + 1 : id;
+    return id;
+}
+
+/* Each variant that is listed is taken, says so of itself, and is right within
+ * its own error class; another one is refused. */
+static void judge_variants(kit *k, const kit_spec *spec,
+                           const clv_op_caps *plain)
+{
+    for (uint32_t i = 0; i < plain->n_variants; i++) {
+        const clv_variant *v = &plain->variants[i];
+        kit_judgement own;
+        KIT_CHECK(k, judge_way(k, spec, v->id, &own) == KIT_RIGHT,
+                  "variant '%s' is listed and not taken: %s", v->name,
+                  own.reason);
+        KIT_CHECK(k, own.caps[0].error_class == v->error_class,
+                  "variant '%s' is listed with error class %u and answered "
+                  "for with %u",
+                  v->name, v->error_class, own.caps[0].error_class);
+        KIT_CHECK(k,
+                  own.caps[0].n_variants == plain->n_variants &&
+                      !memcmp(own.caps[0].variants, plain->variants,
+                              sizeof plain->variants),
+                  "asked about variant '%s' it lists others", v->name);
+    }
+    kit_judgement other;
+    if (plain->n_variants)
+        KIT_CHECK(k, judge_way(k, spec, unlisted(plain), &other) == KIT_REFUSED,
+                  "variant %u is taken, which is not listed", unlisted(plain));
+}
+
+static kit_judged judge_once(kit *k, const kit_spec *spec, kit_judgement *out)
+{
+    const kit_judged judged = judge_way(k, spec, 0, out);
+    if (judged == KIT_RIGHT)
+        judge_variants(k, spec, &out->caps[0]);
     return judged;
 }
 

@@ -219,6 +219,39 @@ static void check_limits(kit_graph *g, uint32_t i, const clv_op_caps *caps)
                   (long long)caps->static_shapes[s]);
 }
 
+static void check_variants(kit_graph *g, uint32_t i, const clv_op_caps *caps)
+{
+    const char *op = clv_op_name(g->nodes[i].op);
+    KIT_CHECK(g->k, caps->n_variants <= CLV_MAX_VARIANTS,
+              "op_caps: node %u (%s): %u variants", i, op, caps->n_variants);
+    for (uint32_t v = 0; v < caps->n_variants; v++) {
+        const clv_variant *variant = &caps->variants[v];
+        const size_t length = strnlen(variant->name, sizeof variant->name);
+        KIT_CHECK(g->k, variant->id,
+                  "op_caps: node %u (%s): a variant has the id 0, which is the "
+                  "plain one's",
+                  i, op);
+        KIT_CHECK(g->k,
+                  length && length < sizeof variant->name &&
+                      strspn(variant->name,
+                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTU"
+                             "VWXYZ0123456789-_.") == length,
+                  "op_caps: node %u (%s): variant %u has no proper name", i, op,
+                  variant->id);
+        KIT_CHECK(g->k, variant->error_class <= CLV_ERROR_Q8_TENSOR,
+                  "op_caps: node %u (%s): error class %u of variant '%s' is "
+                  "none",
+                  i, op, variant->error_class, variant->name);
+        for (uint32_t w = 0; w < v; w++)
+            KIT_CHECK(g->k,
+                      caps->variants[w].id != variant->id &&
+                          strcmp(caps->variants[w].name, variant->name),
+                      "op_caps: node %u (%s): two variants of id %u or name "
+                      "'%s'",
+                      i, op, variant->id, variant->name);
+    }
+}
+
 static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 {
     const char *op = clv_op_name(g->nodes[i].op);
@@ -237,6 +270,7 @@ static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
               "op_caps: node %u (%s): static shapes, but none are given", i,
               op);
     check_limits(g, i, caps);
+    check_variants(g, i, caps);
 }
 
 void kit_forget(void *data, size_t size)

@@ -173,7 +173,9 @@ static clv_status add_whole(planner_maker *m, uint32_t class)
     if (!only)
         return core_no_memory("for a plan");
     *only = (planner_candidate){
-        .cuts = {{.node = node, .device = last}},
+        .cuts = {{.node = node,
+                  .device = last,
+                  .variant = m->ways[class * m->n_devices + last].ids[0]}},
         .n = 1,
     };
     m->sets[class].list = only;
@@ -383,15 +385,19 @@ static clv_status make_sets(planner_maker *m)
 {
     uint32_t n = m->classes.n_classes;
     m->takes = calloc((size_t)n * m->n_devices + 1, sizeof *m->takes);
+    m->ways = calloc((size_t)n * m->n_devices + 1, sizeof *m->ways);
     m->sets = calloc(n + 1u, sizeof *m->sets);
     m->tables = calloc(PLANNER_SHARE_DEVICES * (PLANNER_MAX_STEPS + 1),
                        sizeof *m->tables);
-    clv_status status = m->takes && m->sets && m->tables
+    clv_status status = m->takes && m->ways && m->sets && m->tables
                             ? CLV_OK
                             : core_no_memory("for a plan");
-    for (uint32_t k = 0; k < n && !status; k++) {
+    for (uint32_t i = 0; i < n * m->n_devices && !status; i++)
+        m->ways[i] = planner_ways_of(
+            m->plan->ctx,
+            planner_maker_caps(m, i / m->n_devices, i % m->n_devices));
+    for (uint32_t k = 0; k < n && !status; k++)
         status = add_whole(m, k);
-    }
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR && m->n_devices > 1)
         status = planner_add_points(m);
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR)
@@ -409,6 +415,7 @@ static void finish_maker(planner_maker *m)
         free(m->sets[k].list);
     free(m->sets);
     free(m->takes);
+    free(m->ways);
     free(m->tables);
     free(m->devices);
     free(m->caps);

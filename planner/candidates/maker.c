@@ -144,16 +144,39 @@ static double stream_ns(const planner_maker *m, uint32_t device, double bytes)
     return d->copy_ns + d->copy_byte_ns * bytes;
 }
 
+/* Of the ways in which the device may compute the workload the fastest one that
+ * is known. */
+static bool fastest_way(const planner_maker *m, const core_piece *piece,
+                        planner_workload *workload, planner_cost *out)
+{
+    const clv_device *dev = planner_maker_device(m, piece->device);
+    const planner_ways *ways =
+        &m->ways[m->classes.of[piece->node] * m->n_devices + piece->device];
+    bool any = false;
+    for (uint32_t i = 0; i < ways->n; i++) {
+        planner_workload way = *workload;
+        planner_cost cost;
+        way.kind.way = ways->ids[i];
+        if (!m->costs->cost(m->costs->ctx, dev, &way, &cost) ||
+            !isfinite(cost.ns) || cost.ns < 0 || (any && cost.ns >= out->ns))
+            continue;
+        *out = cost;
+        workload->kind.way = way.kind.way;
+        any = true;
+    }
+    return any;
+}
+
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
-                        planner_cost *out, planner_demand *demand)
+                        uint32_t *variant, planner_cost *out,
+                        planner_demand *demand)
 {
     planner_workload workload;
     planner_workload_on(planner_maker_device(m, piece->device), m->graph,
                         piece->node, piece, NULL, &workload);
-    if (!m->costs->cost(m->costs->ctx, planner_maker_device(m, piece->device),
-                        &workload, out) ||
-        !isfinite(out->ns) || out->ns < 0)
+    if (!fastest_way(m, piece, &workload, out))
         return false;
+    *variant = workload.kind.way;
     /* Of the host's memory. */
     *demand =
         (planner_demand){out->ns, m->devices[piece->device].memory_index
@@ -179,9 +202,10 @@ static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
     if (planner_maker_streams(m, piece->device) ||
         !weight_range(m, piece, &range))
         return 0;
-    return core_tensor_has_used_copy(weight_of(m, piece),
-                                     planner_maker_device(m, piece->device),
-                                     m->align, CORE_HOLD_COPY, &range)
+    const bool local = m->devices[piece->device].memory_index;
+    return core_tensor_has_used_copy(
+               weight_of(m, piece), planner_maker_device(m, piece->device),
+               m->align, local ? CORE_HOLD_COPY : CORE_HOLD_IMPORT, &range)
                ? 0
                : range.bytes * range.n;
 }
@@ -286,7 +310,8 @@ static bool weigh(const planner_maker *m, planner_candidate *d)
     for (uint32_t i = 0; i < d->n; i++) {
         planner_cost cost;
         planner_demand demand;
-        if (!planner_maker_cost(m, &d->cuts[i], &cost, &demand))
+        if (!planner_maker_cost(m, &d->cuts[i], &d->cuts[i].variant, &cost,
+                                &demand))
             return false;
         const uint32_t device = d->cuts[i].device;
         d->ns[i] = cost.ns;

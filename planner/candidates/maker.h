@@ -10,6 +10,7 @@
 #include "balance.h"
 #include "candidates.h"
 #include "classes.h"
+#include "../profile/variants.h"
 
 #define PLANNER_CANDIDATE_PIECES 12
 #define PLANNER_MAX_CANDIDATES 64 /* of a class, looked at */
@@ -86,6 +87,7 @@ typedef struct planner_maker {
     bool usable[PLANNER_SOLVE_DEVICES]; /* sees the host's memory, as plans want
                                          */
     bool *takes;                        /* [n_classes * n_devices] whole */
+    planner_ways *ways;                 /* [n_classes * n_devices] */
     planner_candidate_set *sets;        /* [n_classes] */
     planner_demand *tables;             /* scratch */
 } planner_maker;
@@ -113,9 +115,12 @@ bool planner_maker_needs_length(const planner_maker *m, uint32_t class,
                                 uint32_t device);
 /* Whether it gives a partial sum. */
 bool planner_piece_partial(const planner_maker *m, const core_piece *piece);
-/* What a piece costs its device; false where that is not known. */
+/* What a piece costs its device, as the variant that is fastest there, which
+ * goes to *variant: variants of a device differ in nothing else. False where
+ * that is not known. */
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
-                        planner_cost *out, planner_demand *demand);
+                        uint32_t *variant, planner_cost *out,
+                        planner_demand *demand);
 
 /* Adds a candidate whose cuts are filled in; it is weighed here, and dropped if
  * a cost is not known or it is there already. */

@@ -122,7 +122,8 @@ static void add_cost(const planner_maker *m, const core_piece *piece,
 {
     planner_cost cost;
     planner_demand demand;
-    if (!planner_maker_cost(m, piece, &cost, &demand)) {
+    uint32_t variant;
+    if (!planner_maker_cost(m, piece, &variant, &cost, &demand)) {
         to->ns = INFINITY;
         return;
     }

@@ -69,7 +69,10 @@ uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
     const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
     if (!planner_is_scarce(graph, of))
         return less(part, of->given);
-    const uint64_t passing = PASSING * largest_weight(graph, part);
+    /* Nothing passes through an address space. */
+    const uint64_t passing = core_device_is_windowed(of->dev)
+                                 ? 0
+                                 : PASSING * largest_weight(graph, part);
     return less(larger(part, VALUES * of->reserve) + larger(passing, part),
                 of->given);
 }
@@ -98,6 +101,8 @@ static uint64_t beside_states(const clv_graph *graph,
                               const core_plan_device *of)
 {
     const uint64_t there = atomic_load(&of->dev->state_bytes);
+    if (core_device_is_windowed(of->dev)) /* it may leave them to others */
+        return of->room;
     return less(of->room, less(state_bytes(graph), there));
 }
 

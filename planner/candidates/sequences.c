@@ -61,7 +61,7 @@ static planner_demand cost_of(const search *s, uint32_t device, int64_t begin,
         planner_demand demand;
         if (end - begin < s->rows)
             piece.ranges[CORE_AXIS_SEQUENCE] = (core_range){begin, end};
-        if (!planner_maker_cost(s->m, &piece, &cost, &demand))
+        if (!planner_maker_cost(s->m, &piece, &piece.variant, &cost, &demand))
             return (planner_demand){INFINITY, 0};
         sum.ns += s->members[i]->count * demand.ns;
         sum.bytes += s->members[i]->count * demand.bytes;

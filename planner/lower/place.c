@@ -6,6 +6,7 @@
 #include "../../core/base/error.h"
 #include "lower.h"
 #include "../profile/accepts.h"
+#include "../profile/variants.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,10 @@ static clv_status place_node(clv_plan *plan, const clv_op_caps *all, uint32_t i)
         const clv_device *dev = plan->devices[d].dev;
         const clv_op_caps *answer = &all[(size_t)d * graph->n_nodes + i];
         if (planner_accepts(graph, &graph->nodes[i], dev, answer, reason)) {
-            plan->pieces[i] = (core_piece){.node = i, .device = d};
+            plan->pieces[i] = (core_piece){
+                .node = i,
+                .device = d,
+                .variant = planner_ways_of(plan->ctx, answer).ids[0]};
             return d ? core_text_take(&reasons, &plan->choices[i].reason)
                      : CLV_OK;
         }

@@ -1,4 +1,5 @@
 #include "accepts.h"
+#include "../../core/device/caps.h"
 #include "../../core/device/loss.h"
 
 #include <stdio.h>
@@ -77,6 +78,8 @@ bool planner_accepts(const clv_graph *graph, const clv_node *node,
     else if (caps->stride_align > 1 &&
              !strides_fit(graph, node, caps->stride_align))
         why = "its rows must be a multiple of more bytes than these have";
+    else if (node->variant && !core_caps_variant(caps, node->variant))
+        why = "it does not list this variant of it";
     snprintf(reason, PLANNER_REASON_SIZE, "%s", why ? why : "");
     return !why;
 }

@@ -1,5 +1,6 @@
 /* Measuring what a graph needs. */
 #include "coverage.h"
+#include "variants.h"
 #include "../../core/device/loss.h"
 #include "../../core/device/caps.h"
 #include "../../core/device/memory.h"
@@ -245,14 +246,23 @@ static clv_status measure(turn *t, const planner_workload *workload)
     return status;
 }
 
+/* What was measured first of the work's kind, or at all; 0: nothing was. */
+static double first_ns(const turn *t, const planner_workload *workload)
+{
+    for (uint32_t i = 0; i < t->n_samples; i++)
+        if (planner_workload_same_kind(&t->samples[i].workload, workload))
+            return t->samples[i].ns;
+    return t->n_samples ? t->samples[0].ns : 0;
+}
+
 /* Fewer rows where a row alone shows that the device is slow. */
 static planner_workload affordable(const turn *t,
                                    const planner_workload *workload)
 {
     planner_workload w = *workload;
-    if (t->n_samples && t->samples[0].ns > 0 &&
-        planner_coverage_is_quick(t->coverage, t->device->dev)) {
-        const double most = QUICK_NS / t->samples[0].ns * ROWS_FOR_ONE;
+    const double row_ns = first_ns(t, workload);
+    if (row_ns > 0 && planner_coverage_is_quick(t->coverage, t->device->dev)) {
+        const double most = QUICK_NS / row_ns * ROWS_FOR_ONE;
         w.n = (double)w.n > most ? (int64_t)fmax(most, 1) : w.n;
     }
     return w;
@@ -505,6 +515,8 @@ static clv_status cover_device(planner_coverage *s, const clv_graph *graph)
     if (!caps)
         return core_no_memory("for a profile");
     status = core_device_caps(dev, &view, caps);
+    if (!status)
+        planner_limit_variants(s->profile->ctx, caps, graph->n_nodes);
     if (!status)
         status = planner_coverage_is_quick(s, dev)
                      ? planner_profile_main_workloads(graph, caps, QUICK_BYTES,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define N_KIND 8                           /* numbers of a kind, */
+#define N_VARIANT 9                        /* of one of a variant, */
 #define N_SAMPLE 7                         /* of a sample, */
 #define N_NOISY 8                          /* of one whose time is random, */
 #define N_PROGRAM 8                        /* of a program, */
@@ -78,9 +79,12 @@ static void add_model(core_text *text, const planner_profile_kind *k)
 static void add_kind(core_text *text, const planner_profile_device *dev,
                      const planner_profile_kind *k)
 {
-    core_text_add(text, "{\"kind\":[%u,%u,%u,%u,%u,%u,%u,%u]", k->kind.op,
+    core_text_add(text, "{\"kind\":[%u,%u,%u,%u,%u,%u,%u,%u", k->kind.op,
                   k->kind.variant, k->kind.detail, k->kind.span, k->kind.dtype,
                   k->kind.weight_dtype, k->kind.quant, k->kind.group);
+    if (k->kind.way)
+        core_text_add(text, ",%u", k->kind.way);
+    core_text_add(text, "]");
     for (int i = 0; i < 4 && k->has_covered; i++)
         core_text_add(text, "%s%lld,%lld%s", i ? "," : ",\"covered\":[",
                       (long long)k->covered.least[i],
@@ -181,13 +185,17 @@ static bool is_whole(const double *x, uint32_t n)
 
 static bool read_kind(const cJSON *list, planner_workload_kind *out)
 {
-    double x[N_KIND];
-    if (!read_numbers(list, x, N_KIND, UINT32_MAX) || !is_whole(x, N_KIND) ||
+    double x[N_VARIANT] = {0};
+    const uint32_t n =
+        cJSON_GetArraySize(list) == N_VARIANT ? N_VARIANT : N_KIND;
+    if (!read_numbers(list, x, n, UINT32_MAX) || !is_whole(x, n) ||
         x[0] >= CLV_OP_COUNT)
         return false;
-    *out = (planner_workload_kind){
-        (uint32_t)x[0], (uint32_t)x[1], (uint32_t)x[2], (uint32_t)x[3],
-        (uint32_t)x[4], (uint32_t)x[5], (uint32_t)x[6], (uint32_t)x[7]};
+    *out = (planner_workload_kind){(uint32_t)x[0], (uint32_t)x[1],
+                                   (uint32_t)x[2], (uint32_t)x[3],
+                                   (uint32_t)x[4], (uint32_t)x[5],
+                                   (uint32_t)x[6], (uint32_t)x[7],
+                                   (uint32_t)x[8], 0};
     return true;
 }
 

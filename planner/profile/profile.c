@@ -101,6 +101,9 @@ static bool cost_of(const planner_profile_device *dev,
     const planner_profile_kind *kind =
         planner_profile_kind_of(dev, &workload->kind);
     const bool modelled = kind && kind->fit.n_samples;
+    /* A variant may be slower than the plain one by any factor. */
+    if (workload->kind.way && !modelled && !nearest_sample(dev, workload))
+        return false;
     if (sample && sample->ns > 0 &&
         !(modelled && planner_profile_is_noisy(sample))) {
         *out = (planner_cost){sample->ns *

@@ -104,7 +104,8 @@ static uint64_t hash_kind(const planner_workload_kind *kind)
     hash = core_hash_mix(hash, kind->detail | (uint64_t)kind->span << 32);
     hash =
         core_hash_mix(hash, kind->dtype | (uint64_t)kind->weight_dtype << 32);
-    return core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
+    hash = core_hash_mix(hash, kind->quant | (uint64_t)kind->group << 32);
+    return kind->way ? core_hash_mix(hash, kind->way) : hash;
 }
 
 static uint64_t hash_workload(const planner_workload *workload)

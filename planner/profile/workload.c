@@ -165,8 +165,10 @@ void planner_workload_of(const clv_graph *graph, uint32_t node,
     const reader r = {graph, n, piece, symbols};
     const clv_tensor_desc *result =
         n->n_outputs ? &graph->tensors[n->outputs[0]] : input(&r, 1);
-    *out =
-        (planner_workload){.kind = {.op = n->op, .dtype = input(&r, 0)->dtype}};
+    *out = (planner_workload){
+        .kind = {.op = n->op,
+                 .dtype = input(&r, 0)->dtype,
+                 .way = piece ? piece->variant : n->variant}};
     set_shape(&r, result, out);
     switch (clv_op_class_of(n->op)) {
     case CLV_CLASS_GET_ROWS:
@@ -420,7 +422,7 @@ const char *planner_workload_text(const planner_workload *workload,
     const bool is_attention = op_class == CLV_CLASS_ATTENTION;
     const char *dtype = clv_dtype_name(kind->dtype);
     const char *weight = clv_dtype_name(kind->weight_dtype);
-    char quant[24], here[32] = "", depth[80] = "";
+    char quant[24], here[32] = "", depth[80] = "", way[24] = "";
     if (op_class == CLV_CLASS_EXPERTS && workload->depth < kind->variant)
         snprintf(here, sizeof here, ", %" PRId64 " here", workload->depth);
     if (is_attention)
@@ -432,10 +434,12 @@ const char *planner_workload_text(const planner_workload *workload,
                  kind->span, kind->variant, here);
     else if (workload->in != workload->out)
         snprintf(depth, sizeof depth, " -> %" PRId64, workload->out);
+    if (kind->way)
+        snprintf(way, sizeof way, ", variant %" PRIu32, kind->way);
     snprintf(text, PLANNER_WORKLOAD_TEXT,
-             "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s", core_op_name(kind->op),
-             dtype ? dtype : "?", weight ? " x " : "", weight ? weight : "",
-             quant_text(kind, quant), workload->n,
-             is_attention ? workload->out : workload->in, depth);
+             "%s %s%s%s%s [%" PRId64 ", %" PRId64 "]%s%s",
+             core_op_name(kind->op), dtype ? dtype : "?", weight ? " x " : "",
+             weight ? weight : "", quant_text(kind, quant), workload->n,
+             is_attention ? workload->out : workload->in, depth, way);
     return text;
 }

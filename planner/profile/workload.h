@@ -33,6 +33,8 @@ typedef struct planner_workload_kind {
     uint32_t weight_dtype; /* of table, weight, state, cache or row b; else
                               NONE */
     uint32_t quant, group; /* of the weight: clv_quant and its group */
+    uint32_t way;          /* clv_variant.id on the device; 0: the plain one */
+    uint32_t reserved;     /* 0 */
 } planner_workload_kind;
 
 typedef struct planner_workload {

@@ -267,6 +267,8 @@ static clv_status fill(clv_graph *g, const planner_workload *workload,
         clv_value y = add_node(g, workload, &sets[i % n_sets]);
         if (y != CLV_NO_TENSOR)
             clv_graph_output(g, y, "y");
+        if (!g->status)
+            g->nodes[g->n_nodes - 1].variant = workload->kind.way;
     }
     return g->status;
 }

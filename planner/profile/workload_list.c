@@ -185,8 +185,8 @@ static void choose_depths(chooser *c, int64_t most)
 /* ------------------------------------------------------------------------ */
 /* Combinations                                                             */
 
-static bool add_workload(planner_workloads *w, const planner_workload *workload,
-                         uint32_t rank)
+static bool add_one(planner_workloads *w, const planner_workload *workload,
+                    uint32_t rank)
 {
     for (uint32_t i = 0; i < w->n; i++)
         if (planner_workload_equal(&w->items[i].workload, workload)) {
@@ -204,6 +204,19 @@ static bool add_workload(planner_workloads *w, const planner_workload *workload,
     }
     w->items[w->n++] = (planner_wanted){*workload, rank};
     return true;
+}
+
+/* As the plain one, and as each variant that the device lists. */
+static bool add_workload(planner_workloads *w, const clv_op_caps *caps,
+                         const planner_workload *workload, uint32_t rank)
+{
+    planner_workload other = *workload;
+    bool good = add_one(w, workload, rank);
+    for (uint32_t i = 0; i < caps->n_variants && good; i++) {
+        other.kind.way = caps->variants[i].id;
+        good = add_one(w, &other, rank);
+    }
+    return good;
 }
 
 static int64_t pick(const chooser *c, const uint32_t *at, uint32_t axis)
@@ -234,14 +247,14 @@ static bool add_combination(chooser *c, const uint32_t *at, uint32_t rank)
         symbols[c->depth_symbol - 1] = depth > n ? depth : n;
     }
     planner_workload_of(c->graph, c->index, &piece, symbols, &workload);
-    if (!add_workload(c->out, &workload, rank))
+    if (!add_workload(c->out, c->caps, &workload, rank))
         return false;
     core_range *channels = &piece.ranges[CORE_AXIS_CHANNELS];
     if (!channels->begin)
         return true;
     *channels = (core_range){0, channels->end - channels->begin};
     planner_workload_of(c->graph, c->index, &piece, symbols, &workload);
-    return add_workload(c->out, &workload, rank);
+    return add_workload(c->out, c->caps, &workload, rank);
 }
 
 static bool combine(chooser *c, uint32_t axis, uint32_t *at, uint32_t rank)
@@ -299,6 +312,9 @@ static bool seen_before(const clv_graph *graph, const clv_op_caps *caps,
     for (uint32_t i = 0; i < node; i++)
         if (planner_workload_equal(&whole[i], &whole[node]) &&
             caps[i].answer == caps[node].answer &&
+            caps[i].n_variants == caps[node].n_variants &&
+            !memcmp(caps[i].variants, caps[node].variants,
+                    sizeof caps[i].variants) &&
             caps[i].split_axes == caps[node].split_axes &&
             !memcmp(caps[i].split_granularity, caps[node].split_granularity,
                     sizeof caps[i].split_granularity) &&
@@ -354,6 +370,7 @@ clv_status planner_profile_main_workloads(const clv_graph *graph,
                                           planner_workloads *out)
 {
     planner_workload best = {.n = 0};
+    const clv_op_caps *answer = NULL;
     double most = 0;
     *out = (planner_workloads){.n = 0};
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
@@ -363,16 +380,17 @@ clv_status planner_profile_main_workloads(const clv_graph *graph,
             planner_workload_bytes(&w) > (double)most_bytes)
             continue;
         best = w;
+        answer = &caps[i];
         most = planner_workload_flops(&w);
     }
     const planner_workload row = {best.kind, 1, best.in, best.out, best.depth};
-    bool good = !best.n || add_workload(out, &row, 1);
+    bool good = !best.n || add_workload(out, answer, &row, 1);
     if (best.n > 1)
-        good = good && add_workload(out, &best, 2);
+        good = good && add_workload(out, answer, &best, 2);
     planner_workload narrow = best;
     narrow.out = NARROW;
     if (best.n > 1 && best.out >= 8 * NARROW)
-        good = good && add_workload(out, &narrow, 3);
+        good = good && add_workload(out, answer, &narrow, 3);
     if (good)
         return CLV_OK;
     planner_workloads_finish(out);

@@ -11,6 +11,7 @@ typedef struct cpu_step {
     const cpu_op *op;
     const char *name; /* of the op */
     clv_op_attr attr;
+    uint32_t variant;             /* clv_node.variant */
     uint32_t node;                /* in the subgraph */
     uint32_t in[CLV_OP_OPERANDS]; /* tensors; CLV_NO_TENSOR: absent */
     uint32_t out[1];

@@ -11,6 +11,9 @@
 #define ROWS_STEP 256   /* prepared, they stay in a core's second cache */
 #define GRAIN 16384     /* products that are worth a thread's while */
 
+/* Of products whose kernel rounds x to 8 bits by block: x stays as it is. */
+#define VARIANT_FLOAT 1
+
 typedef struct task {
     const cpu_run *run;
     cpu_matmul_fn fn;
@@ -32,11 +35,13 @@ static bool in_blocks(const cpu_tensor *w)
                          cpu_tensor_group(w) % CPU_BLOCK == 0);
 }
 
+/* How x is brought into the form that the kernel reads; NULL: as it is. */
 static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
-                                       const cpu_tensor *w)
+                                       const cpu_tensor *w, uint32_t variant)
 {
     const cpu_prepare *prepare = &kernels->formats[w->dtype].prepare;
-    return prepare->rows && in_blocks(w) ? prepare : NULL;
+    return prepare->rows && in_blocks(w) && variant != VARIANT_FLOAT ? prepare
+                                                                     : NULL;
 }
 
 static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
@@ -88,7 +93,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     cpu_rows y = cpu_run_rows(run, step->out[0]);
     const cpu_tensor *weight = &run->tensors[step->in[1]];
     task t = {.run = run,
-              .fn = in_blocks(weight)
+              .fn = in_blocks(weight) && step->variant != VARIANT_FLOAT
                         ? run->kernels->formats[weight->dtype].matmul
                         : run->kernels->matmul_any,
               .args = {.dtype = weight->dtype,
@@ -100,7 +105,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
                        .x_stride = x.stride / (int64_t)sizeof(float),
                        .y_stride = y.stride / (int64_t)sizeof(float),
                        .w_stride = w.stride},
-              .prepare = find_prepare(run->kernels, weight),
+              .prepare = find_prepare(run->kernels, weight, step->variant),
               .prepared = run->regions[CPU_REGION_MATMUL],
               .prepare_step = cpu_grid_rows_at_once(x.c),
               .scale = step->attr.matmul.input_scale};
@@ -125,7 +130,8 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
 static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
                   const cpu_step *step, cpu_share *out)
 {
-    const cpu_prepare *prepare = find_prepare(kernels, &tensors[step->in[1]]);
+    const cpu_prepare *prepare =
+        find_prepare(kernels, &tensors[step->in[1]], step->variant);
     if (!prepare)
         return;
     out->region = CPU_REGION_MATMUL;
@@ -138,8 +144,22 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 {
     cpu_rows x = cpu_run_rows(run, step->in[0]);
     const cpu_prepare *prepare =
-        find_prepare(run->kernels, &run->tensors[step->in[1]]);
+        find_prepare(run->kernels, &run->tensors[step->in[1]], step->variant);
     return (uint64_t)x.n * prepare->row_size(x.c);
+}
+
+/* Of a product whose plain kernel rounds x. */
+static bool check_variants(cpu_check *c)
+{
+    const clv_variant floats = {VARIANT_FLOAT, CLV_ERROR_F32, "float"};
+    const uint32_t variant = c->n.node.variant;
+    c->caps.n_variants = 1;
+    c->caps.variants[0] = floats;
+    c->caps.error_class =
+        variant == VARIANT_FLOAT ? floats.error_class : CLV_ERROR_Q8;
+    return variant <= VARIANT_FLOAT ||
+           clv_node_no(&c->n, "variant %u of it is not known here",
+                       (unsigned)variant);
 }
 
 static bool check_matmul(cpu_check *c)
@@ -148,11 +168,11 @@ static bool check_matmul(cpu_check *c)
     /* Pieces of whole blocks are as fast as the whole. */
     if (w->quant && w->quant != CLV_QUANT_PER_GROUP && in_blocks(w))
         c->caps.split_granularity[CLV_CUT_CHANNELS] = CPU_BLOCK;
-    const cpu_prepare *prepare = find_prepare(c->kernels, w);
+    const cpu_prepare *prepare = find_prepare(c->kernels, w, 0);
     const bool whole = c->n.node.attr.matmul.input_scale > 0;
     if (prepare && !(whole && prepare->exact))
-        c->caps.error_class = CLV_ERROR_Q8;
-    return true;
+        return check_variants(c);
+    return !c->n.node.variant || clv_node_no(&c->n, "it has no variants here");
 }
 
 const cpu_op cpu_op_matmul = {check_matmul, run_matmul, share, share_size};

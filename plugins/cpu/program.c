@@ -13,6 +13,7 @@ static void add_step(clv_plugin_program *prog, uint32_t index,
     step->op = check->op;
     step->name = n->op->name;
     step->attr = n->node.attr;
+    step->variant = n->node.variant;
     step->node = index;
     for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
         step->in[i] = n->in[i].rank ? n->node.inputs[i] : CLV_NO_TENSOR;

@@ -66,7 +66,19 @@ static const char *refusal(const npu_settings *s, const clv_subgraph *g,
         npu_matmul_path(s, npu_input(g, node, 1), npu_sequence(g, node).max) ==
             NPU_PATH_NONE)
         return "it has no FP16 array (fp16 = 0); give it integer weights";
+    if (node->variant && (node->op != CLV_OP_MATMUL || !npu_has_wide(s) ||
+                          node->variant != NPU_VARIANT_WIDE))
+        return "it has no such variant of it";
     return NULL;
+}
+
+/* The same numbers in another order of work. */
+static void state_variants(const npu_settings *s, const clv_node *node,
+                           clv_op_caps *caps)
+{
+    const clv_variant wide = {NPU_VARIANT_WIDE, caps->error_class, "wide"};
+    if (node->op == CLV_OP_MATMUL && npu_has_wide(s))
+        caps->variants[caps->n_variants++] = wide;
 }
 
 /* Integers that x consists of are not rounded again. */
@@ -122,6 +134,7 @@ void npu_answer(const npu_settings *s, const clv_subgraph *g, uint32_t index,
     out->n_static = s->is_static ? s->n_lengths : 0;
     state_precision(s, g, node, out);
     state_splits(s, node, out);
+    state_variants(s, node, out);
     out->alias_inputs = aliases(g, node);
 }
 

@@ -24,6 +24,11 @@ npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
     return groups ? NPU_PATH_I8_GROUPS : NPU_PATH_NONE;
 }
 
+bool npu_has_wide(const npu_settings *s)
+{
+    return s->model == NPU_SYSTOLIC && s->arrays[NPU_I8].patch_columns > 1;
+}
+
 /* What a node does, apart from its fixed time. */
 typedef struct load {
     double ns, bytes; /* time of computing, bytes moved */
@@ -77,7 +82,18 @@ static const npu_roofline *product_rate(const npu_settings *s,
     return &s->rooflines[s->half ? NPU_F16 : NPU_F32];
 }
 
-static load matmul_load(const npu_settings *s, npu_path path,
+/* Rows of the activation as the unit takes them, and what laying them out and
+ * the result back takes. */
+static int64_t points_of(const npu_settings *s, uint32_t variant, int64_t n,
+                         int64_t i, int64_t o, double *ns)
+{
+    const npu_array *unit = &s->arrays[NPU_I8]; /* alike in all formats */
+    const bool wide = variant == NPU_VARIANT_WIDE;
+    *ns = wide ? (double)n * (double)(i + o) / s->vector * 1e9 : 0;
+    return npu_picture_points(unit, n, wide ? unit->patch_columns : 1);
+}
+
+static load matmul_load(const npu_settings *s, npu_path path, uint32_t variant,
                         const clv_tensor_desc *x, const clv_tensor_desc *w,
                         const int64_t *symbols, load *fill)
 {
@@ -93,15 +109,20 @@ static load matmul_load(const npu_settings *s, npu_path path,
                       (double)(i * o) * weight.bytes +
                           (double)(n * (i + o)) * s->activation_size};
     }
-    if (path != NPU_PATH_I8_GROUPS)
-        return one_product(s, path, n, i, o, weight, fill);
+    double layout_ns;
+    const int64_t points = points_of(s, variant, n, i, o, &layout_ns);
+    if (path != NPU_PATH_I8_GROUPS) {
+        const load l = one_product(s, path, points, i, o, weight, fill);
+        fill->ns += layout_ns;
+        return l;
+    }
     /* One product for each group; the vector unit adds them up. */
     int64_t group = w->quant == CLV_QUANT_PER_GROUP
                         ? w->quant_group
                         : clv_format_of(w->dtype)->group;
     double groups = (double)((i + group - 1) / group);
-    load l = one_product(s, path, n, group, o, weight, fill);
-    fill->ns *= groups;
+    load l = one_product(s, path, points, group, o, weight, fill);
+    fill->ns = fill->ns * groups + layout_ns;
     l.ns = groups * (l.ns + 2 * (double)n * (double)o / s->vector * 1e9);
     l.bytes *= groups;
     return l;
@@ -226,8 +247,8 @@ void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
     const clv_node *node = &g->nodes[index];
     load fill = {0, 0}, l;
     if (node->op == CLV_OP_MATMUL)
-        l = matmul_load(s, path, npu_input(g, node, 0), npu_input(g, node, 1),
-                        symbols, &fill);
+        l = matmul_load(s, path, node->variant, npu_input(g, node, 0),
+                        npu_input(g, node, 1), symbols, &fill);
     else if (node->op == CLV_OP_ATTENTION)
         l = attention_load(s, g, node, symbols, &fill);
     else if (node->op == CLV_OP_MATMUL_EXPERTS)

@@ -14,6 +14,13 @@ typedef enum npu_path {
     NPU_PATH_I8_GROUPS, /* a product for each group, summed as floats */
 } npu_path;
 
+/* Variants of products, clv_variant.id. WIDE: tokens in a picture as wide as a
+ * patch of the unit's. */
+enum { NPU_VARIANT_PLAIN = 0, NPU_VARIANT_WIDE = 1 };
+
+/* Whether the device has it: its patches have several columns. */
+bool npu_has_wide(const npu_settings *s);
+
 /* For products of at most that many rows with this weight. */
 npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
                          int64_t rows);

@@ -177,6 +177,7 @@ static void describe(const npu_config *config, const npu_settings *s,
     info->max_programs = s->max_programs;
     info->memory_size = s->memory_size ? s->memory_size : config->memory_size;
     info->program_size = s->window;
+    info->address_size = s->address_space;
     info->units = s->model == NPU_SYSTOLIC ? s->arrays[NPU_I8].arrays : 1;
 }
 

@@ -82,6 +82,10 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     COUNT("rows", "32", 1, 4096, "of an array: inputs summed"),
     COUNT("columns", "32", 1, 4096, "of an array"),
     COUNT("arrays", "1", 1, 4096, "working side by side"),
+    COUNT("patch_rows", "1", 1, 64,
+          "of a picture of tokens that the arrays take at once; 1: any number"),
+    COUNT("patch_columns", "1", 1, 64,
+          "of it, which tokens by themselves leave empty but for one"),
     NUMBER("frequency", "1", 0.001, 100, "GHz of the arrays"),
     NUMBER("fp16", "0", 0, 64,
            "FP16 products of an element in a cycle; 0: no FP16"),
@@ -100,6 +104,9 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     NUMBER("vector", "100", 0.001, 1000000, "Gops/s outside the arrays"),
     COUNT("window", "0", 0, 16777216,
           "MiB that a program can address; 0: no bound"),
+    COUNT("address_space", "0", 0, 16777216,
+          "MiB of the chip's memory that all programs together can address; 0: "
+          "no bound"),
     CLV_OPTION(BOOL, DEVICE, "static", "off",
                .help = "programs have fixed shapes, of the lengths below"),
     CLV_OPTION(STRING, DEVICE, "lengths", "1,32,64,128,256,512,1024",
@@ -239,6 +246,8 @@ static void read_systolic(reader *r, npu_settings *s, double share)
     npu_array a = {.rows = (uint32_t)number(r, "rows"),
                    .columns = (uint32_t)number(r, "columns"),
                    .arrays = (uint32_t)number(r, "arrays"),
+                   .patch_rows = (uint32_t)number(r, "patch_rows"),
+                   .patch_columns = (uint32_t)number(r, "patch_columns"),
                    .clock = number(r, "frequency") * 1e9 * share,
                    .swap_cycles = (uint32_t)number(r, "swap_cycles"),
                    .sram = (uint64_t)number(r, "sram") << 10,
@@ -253,6 +262,10 @@ static void read_systolic(reader *r, npu_settings *s, double share)
     s->vector = number(r, "vector") * 1e9 * share;
     s->int8_rows = (int64_t)number(r, "int8_rows");
     s->window = (uint64_t)number(r, "window") << 20;
+    s->address_space = (uint64_t)number(r, "address_space") << 20;
+    if (s->address_space && s->memory_size)
+        reject(r, "address_space", text_of(r, "address_space"),
+               "0, as memory is above 0");
     if (!s->arrays[NPU_F16].macs && !s->arrays[NPU_I8].macs)
         reject(r, "int8", text_of(r, "int8"), "above 0, as fp16 = 0");
     if (s->int8_rows && !s->arrays[NPU_I8].macs)

@@ -41,7 +41,7 @@ typedef struct npu_settings {
     bool half_sums;                /* F16 sums are kept in F16 */
     double vector;                 /* operations a second */
     int64_t int8_rows;
-    uint64_t window;
+    uint64_t window, address_space;
     bool is_static;
     int64_t lengths[NPU_MAX_LENGTHS];
     uint32_t n_lengths, max_programs;
@@ -64,7 +64,7 @@ typedef struct npu_config {
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 54
+#define NPU_N_OPTIONS 57
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

@@ -20,6 +20,12 @@ static int64_t at_least(int64_t n, int64_t least)
     return n > least ? n : least;
 }
 
+int64_t npu_picture_points(const npu_array *unit, int64_t n, int64_t columns)
+{
+    return pad(ceil_div(n, columns), unit->patch_rows) *
+           pad(columns, unit->patch_columns);
+}
+
 /* The padded problem, and how n is cut so that a tile's columns fit. */
 typedef struct shape {
     int64_t m, n, k, part; /* part: of n, in a panel */

@@ -14,6 +14,13 @@
  * the panel, n is cut, and the sums of a part go to memory and back. The width
  * of a panel is chosen as a compiler would, for the least time.
  *
+ * Activations are read as pictures: rows and columns of points, each with its
+ * channels, in patches that the unit takes whole. n tokens by themselves are a
+ * picture of n rows and one column, whose patches are mostly empty where they
+ * have several columns; as many columns as a patch has waste least (llm.npu,
+ * section 4: equivalent shapes). To lay tokens out so, and the result back, is
+ * work of the vector unit before and after.
+ *
  * Four things work side by side, and the slowest sets the time: the arrays, the
  * sequencer (one for all arrays, a number of cycles a tile), the DMA, and the
  * unit that expands narrow elements. Before them all comes the first fill.
@@ -25,7 +32,8 @@
 
 typedef struct npu_array {
     uint32_t rows, columns, arrays;
-    double clock;          /* cycles a second */
+    uint32_t patch_rows, patch_columns; /* points of a picture; 1: any number */
+    double clock;                       /* cycles a second */
     double macs;           /* products an element does in a cycle */
     uint32_t element_size; /* bytes of an operand's element inside */
     uint32_t swap_cycles;  /* of the sequencer, a stationary tile */
@@ -58,6 +66,9 @@ typedef struct npu_gemm_cost {
 
 /* m, n and k of at least 1; the unit can hold a tile. */
 npu_gemm_cost npu_gemm_time(const npu_array *unit, const npu_gemm *gemm);
+
+/* Points that the unit takes for n tokens in a picture of so many columns. */
+int64_t npu_picture_points(const npu_array *unit, int64_t n, int64_t columns);
 
 /* What does not depend on memory, and all of it when the DMA gets its full
  * bandwidth. Nanoseconds. */

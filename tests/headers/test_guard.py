@@ -128,10 +128,10 @@ class Guard(unittest.TestCase):
 
     def test_new_member(self):
         self.assert_adds(
-            "clv_op_caps.more: new at the end",
-            ("    uint32_t accumulate; /* clv_dtype of sums */\n"
+            "clv_program_info.more: new at the end",
+            ("    uint32_t n_kernels;\n"
              "    uint32_t reserved;\n",
-             "    uint32_t accumulate;\n    uint32_t reserved;\n"
+             "    uint32_t n_kernels;\n    uint32_t reserved;\n"
              "    uint64_t more;\n"))
 
     def test_new_slot(self):
@@ -147,17 +147,17 @@ class Guard(unittest.TestCase):
 
     def test_reserved_member(self):
         self.assert_adds(
-            "clv_op_caps.more: in place of reserved",
-            ("    uint32_t accumulate; /* clv_dtype of sums */\n"
+            "clv_program_info.more: in place of reserved",
+            ("    uint32_t n_kernels;\n"
              "    uint32_t reserved;\n",
-             "    uint32_t accumulate;\n    uint32_t more;\n"))
+             "    uint32_t n_kernels;\n    uint32_t more;\n"))
 
     def test_reserved_member_of_another_size(self):
         self.assert_breaks(
-            "clv_op_caps.reserved: removed, was at offset 324",
-            ("    uint32_t accumulate; /* clv_dtype of sums */\n"
+            "clv_program_info.reserved: removed, was at offset 44",
+            ("    uint32_t n_kernels;\n"
              "    uint32_t reserved;\n",
-             "    uint32_t accumulate;\n    uint16_t more;\n"))
+             "    uint32_t n_kernels;\n    uint16_t more;\n"))
 
     def test_new_op(self):
         self.assert_adds(

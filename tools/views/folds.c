@@ -84,6 +84,7 @@ static uint64_t hash_values(uint64_t hash, const view_plan_data *view,
 static uint64_t hash_piece(uint64_t hash, const view_piece *piece)
 {
     hash = hash_text(hash_text(hash, piece->device), piece->reason);
+    hash = hash_text(hash, piece->variant);
     for (uint32_t a = 0; a < piece->n_axes; a++) {
         hash = hash_text(hash, piece->axes[a]);
         hash = view_hash(hash, &piece->begin[a], sizeof piece->begin[a]);

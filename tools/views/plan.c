@@ -207,6 +207,7 @@ static void read_pieces(view_plan_data *v)
         piece->node = index_of(item, "node");
         piece->reason = string(item, "reason");
         piece->device = string(item, "device");
+        piece->variant = string(item, "variant");
         v->choices[piece->node].n_pieces++;
         for (uint32_t a = 0; a < VIEW_AXES; a++) {
             if (!field(item, axes[a]))
@@ -336,5 +337,8 @@ const char *view_ranges_text(const view_plan_data *view, uint32_t node,
                          ", %s %lld..%lld", piece->axes[a],
                          (long long)piece->begin[a], (long long)piece->end[a]);
     }
+    if (index != VIEW_NONE && view->pieces[index].variant)
+        snprintf(text + used, (size_t)(VIEW_RANGES_TEXT - used), ", as %s",
+                 view->pieces[index].variant);
     return text;
 }

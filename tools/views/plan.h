@@ -54,6 +54,7 @@ typedef struct view_node {
 typedef struct view_piece {
     uint32_t node; /* of the planned graph */
     const char *reason, *device;
+    const char *variant;         /* NULL: the plain one */
     const char *axes[VIEW_AXES]; /* names of the axes that are cut */
     int64_t begin[VIEW_AXES], end[VIEW_AXES];
     uint32_t n_axes;

@@ -31,6 +31,17 @@ SPOIL_CAPS(range_negative, YES, caps->sequence.multiple = -1)
 SPOIL_CAPS(align_odd, YES, caps->pointer_align = 48)
 SPOIL_CAPS(stride_odd, YES, caps->stride_align = 48)
 SPOIL_CAPS(granularity_negative, YES, caps->split_granularity[0] = -4)
+SPOIL_CAPS(variants_many, YES, caps->n_variants = 99)
+SPOIL_CAPS(variants_empty, YES, caps->n_variants = 1)
+SPOIL_CAPS(variants_class, YES, caps->n_variants = 1;
+           caps->variants[0] = (clv_variant){1, 99, "other"})
+SPOIL_CAPS(variants_name, YES, caps->n_variants = 1;
+           caps->variants[0] = (clv_variant){1, CLV_ERROR_F32, "a b"})
+SPOIL_CAPS(variants_twice, YES, caps->n_variants = 2;
+           caps->variants[0] = (clv_variant){1, CLV_ERROR_F32, "a"};
+           caps->variants[1] = (clv_variant){1, CLV_ERROR_F32, "b"})
+SPOIL_CAPS(variants_false, YES, caps->n_variants = 1;
+           caps->variants[0] = (clv_variant){9, CLV_ERROR_F32, "none"})
 SPOIL_CAPS(static_zero, YES, caps->answer = CLV_ANSWER_STATIC;
            caps->static_shapes = with_zero; caps->n_static = 2)
 SPOIL_CAPS(static_none, YES, caps->answer = CLV_ANSWER_STATIC;
@@ -130,6 +141,14 @@ const hostile_mode hostile_caps[] = {
     {"align_odd", "tensors begin at 48", {.op_caps = align_odd}},
     {"stride_odd", "rows begin at 48", {.op_caps = stride_odd}},
     {"granularity_negative", "parts of -4", {.op_caps = granularity_negative}},
+    {"variants_many", "99 variants", {.op_caps = variants_many}},
+    {"variants_empty", "a variant of zeros", {.op_caps = variants_empty}},
+    {"variants_class", "one of an unknown class", {.op_caps = variants_class}},
+    {"variants_name", "one whose name has a blank", {.op_caps = variants_name}},
+    {"variants_twice", "two of one id", {.op_caps = variants_twice}},
+    {"variants_false",
+     "one that it does not take",
+     {.op_caps = variants_false}},
     {"granularity_false",
      "parts of 1 that are refused",
      {.op_caps = granularity_false}},

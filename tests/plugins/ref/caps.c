@@ -122,6 +122,29 @@ static bool prefer_layouts(const ref_settings *s, const clv_subgraph *g,
     return true;
 }
 
+/* Lists the variants; false: the node asks for another one. */
+static bool list_variants(const ref_settings *s, const clv_node *node,
+                          clv_op_caps *caps)
+{
+    static const clv_variant variants[] = {
+        {REF_VARIANT_BACKWARD, CLV_ERROR_F32, "backward"},
+        {REF_VARIANT_HALVES, CLV_ERROR_F16, "halves"}};
+    if (s->variants && node->op == CLV_OP_MATMUL) {
+        memcpy(caps->variants, variants, sizeof variants);
+        caps->n_variants = 2;
+    }
+    bool found = !node->variant;
+    for (uint32_t i = 0; i < caps->n_variants; i++)
+        if (variants[i].id == node->variant) {
+            caps->error_class = variants[i].error_class;
+            found = true;
+        }
+    if (!found)
+        snprintf(caps->reason, sizeof caps->reason,
+                 "variant %" PRIu32 " is not there", node->variant);
+    return found;
+}
+
 void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
                 uint32_t index, clv_op_caps *out)
 {
@@ -150,6 +173,10 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
     if (!prefer_layouts(s, g, node, out))
         return;
     clv_node_caps(&n, out);
+    if (!list_variants(s, node, out)) {
+        out->answer = CLV_ANSWER_NO;
+        return;
+    }
     out->answer = s->n_static ? CLV_ANSWER_STATIC : CLV_ANSWER_YES;
     out->static_shapes = s->n_static ? s->statics : NULL;
     out->n_static = s->n_static;

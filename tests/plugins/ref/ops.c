@@ -34,19 +34,31 @@ static void set_rows(const ref_view *in)
     }
 }
 
-/* A few rows at a time, so that a weight is not decoded for each of them. */
-static void matmul(const ref_view *in, const ref_view *out)
+static double round_half(double x)
 {
+    return clv_f16_to_f32(clv_f32_to_f16((float)x));
+}
+
+/* A few rows at a time, so that a weight is not decoded for each of them. */
+static void matmul(const clv_node *node, const ref_view *in,
+                   const ref_view *out)
+{
+    const bool backward = node->variant == REF_VARIANT_BACKWARD;
+    const bool halves = node->variant == REF_VARIANT_HALVES;
+    const int64_t last = in[0].columns - 1;
     double sums[8];
     for (int64_t first = 0; first < out->rows; first += 8) {
         int64_t n = out->rows - first < 8 ? out->rows - first : 8;
         for (int64_t o = 0; o < out->columns; o++) {
             for (int64_t i = 0; i < n; i++)
                 sums[i] = in[2].data ? ref_get(&in[2], 0, o) : 0;
-            for (int64_t c = 0; c < in[0].columns; c++) {
+            for (int64_t k = 0; k <= last; k++) {
+                const int64_t c = backward ? last - k : k;
                 double w = ref_get(&in[1], o, c);
-                for (int64_t i = 0; i < n; i++)
-                    sums[i] += ref_get(&in[0], first + i, c) * w;
+                for (int64_t i = 0; i < n; i++) {
+                    const double x = ref_get(&in[0], first + i, c);
+                    sums[i] += (halves ? round_half(x) : x) * w;
+                }
             }
             for (int64_t i = 0; i < n; i++)
                 ref_set(out, first + i, o, sums[i]);
@@ -306,7 +318,7 @@ void ref_run_node(const clv_node *node, const ref_view *in, const ref_view *out)
         set_rows(in);
         break;
     case CLV_OP_MATMUL:
-        matmul(in, out);
+        matmul(node, in, out);
         break;
     case CLV_OP_RMS_NORM:
     case CLV_OP_LAYER_NORM:

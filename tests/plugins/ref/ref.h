@@ -53,9 +53,16 @@ typedef enum ref_memory {
     REF_MEMORY_COUNT
 } ref_memory;
 
+/* clv_variant.id. */
+enum {
+    REF_VARIANT_BACKWARD = 3, /* sums from the last input feature on */
+    REF_VARIANT_HALVES = 7,   /* activations are rounded to F16 */
+};
+
 /* Of one device; settings.h says what each means. */
 typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
+    bool variants; /* of products: REF_VARIANT_* */
     bool flag_wait, is_virtual, import, import_writable, hide, in_place,
         progress, split;
     bool prefers, fickle;

@@ -173,6 +173,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     read_states(&r, out);
     out->split = read_bool(&r, "split");
     out->in_place = read_bool(&r, "in_place");
+    out->variants = read_bool(&r, "variants");
     out->hide = read_bool(&r, "hide");
     out->queue_depth = (uint32_t)read_count(&r, "queue_depth");
     out->copy_queues = (uint32_t)read_count(&r, "copy_queues");

@@ -40,6 +40,8 @@
         REF_OPTION("split" i, BOOL, "on", 0, 0, "whether ops can be divided"), \
         REF_OPTION("in_place" i, BOOL, "off", 0, 0,                            \
                    "whether outputs may share inputs' memory"),                \
+        REF_OPTION("variants" i, BOOL, "off", 0, 0,                            \
+                   "whether it has variants of products"),                     \
         REF_OPTION("hide" i, BOOL, "off", 0, 0,                                \
                    "keeps transients to itself, as if fused away"),            \
         REF_OPTION("queue_depth" i, INT, "4", 1, 64,                           \
