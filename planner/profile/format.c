@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define N_KIND 8                           /* numbers of a kind, */
-#define N_VARIANT 9                        /* of one of a variant, */
 #define N_SAMPLE 7                         /* of a sample, */
 #define N_NOISY 8                          /* of one whose time is random, */
 #define N_PROGRAM 8                        /* of a program, */
@@ -79,12 +78,11 @@ static void add_model(core_text *text, const planner_profile_kind *k)
 static void add_kind(core_text *text, const planner_profile_device *dev,
                      const planner_profile_kind *k)
 {
-    core_text_add(text, "{\"kind\":[%u,%u,%u,%u,%u,%u,%u,%u", k->kind.op,
+    core_text_add(text, "{\"kind\":[%u,%u,%u,%u,%u,%u,%u,%u]", k->kind.op,
                   k->kind.variant, k->kind.detail, k->kind.span, k->kind.dtype,
                   k->kind.weight_dtype, k->kind.quant, k->kind.group);
     if (k->kind.way)
-        core_text_add(text, ",%u", k->kind.way);
-    core_text_add(text, "]");
+        core_text_add(text, ",\"way\":[%u]", k->kind.way);
     for (int i = 0; i < 4 && k->has_covered; i++)
         core_text_add(text, "%s%lld,%lld%s", i ? "," : ",\"covered\":[",
                       (long long)k->covered.least[i],
@@ -183,19 +181,20 @@ static bool is_whole(const double *x, uint32_t n)
     return true;
 }
 
-static bool read_kind(const cJSON *list, planner_workload_kind *out)
+/* way: NULL for the plain variant. */
+static bool read_kind(const cJSON *list, const cJSON *way,
+                      planner_workload_kind *out)
 {
-    double x[N_VARIANT] = {0};
-    const uint32_t n =
-        cJSON_GetArraySize(list) == N_VARIANT ? N_VARIANT : N_KIND;
-    if (!read_numbers(list, x, n, UINT32_MAX) || !is_whole(x, n) ||
-        x[0] >= CLV_OP_COUNT)
+    double x[N_KIND], id = 0;
+    if (!read_numbers(list, x, N_KIND, UINT32_MAX) || !is_whole(x, N_KIND) ||
+        x[0] >= CLV_OP_COUNT ||
+        (way && (!read_numbers(way, &id, 1, UINT32_MAX) || !is_whole(&id, 1))))
         return false;
     *out = (planner_workload_kind){(uint32_t)x[0], (uint32_t)x[1],
                                    (uint32_t)x[2], (uint32_t)x[3],
                                    (uint32_t)x[4], (uint32_t)x[5],
                                    (uint32_t)x[6], (uint32_t)x[7],
-                                   (uint32_t)x[8], 0};
+                                   (uint32_t)id,   0};
     return true;
 }
 
@@ -319,7 +318,8 @@ static clv_status read_kinds(planner_profile_device *dev, const cJSON *list)
         return damaged("kinds");
     cJSON_ArrayForEach (item, list) {
         planner_workload_kind kind;
-        if (!read_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"), &kind))
+        if (!read_kind(cJSON_GetObjectItemCaseSensitive(item, "kind"),
+                       cJSON_GetObjectItemCaseSensitive(item, "way"), &kind))
             return damaged("kind");
         status = read_covered(
             dev, &kind, cJSON_GetObjectItemCaseSensitive(item, "covered"));
