@@ -37,8 +37,10 @@ static struct {
     bool busy;         /* other processes are at work, and works take a ms */
     uint32_t together; /* weights of products that were measured so last */
     uint64_t work_ns;  /* of the process's clock and the real one, for a work */
-    uint64_t spent_ns;
 } fake;
+
+/* What works have taken so far; other threads read the clocks, too. */
+static atomic_uint_fast64_t spent_ns;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -46,9 +48,10 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 /* Time passes faster by what works have taken. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
+    const uint64_t spent = atomic_load(&spent_ns);
     int failed = __real_clock_gettime(clock, now);
-    now->tv_sec += (time_t)(fake.spent_ns / 1000000000u);
-    now->tv_nsec += (long)(fake.spent_ns % 1000000000u);
+    now->tv_sec += (time_t)(spent / 1000000000u);
+    now->tv_nsec += (long)(spent % 1000000000u);
     now->tv_sec += now->tv_nsec / 1000000000;
     now->tv_nsec %= 1000000000;
     return failed;
@@ -91,7 +94,7 @@ static clv_status fake_work(planner_meter *meter, clv_device *dev,
     double ns = time_of(dev, workload);
     if (fake.busy)
         usleep(1000);
-    fake.spent_ns += fake.work_ns;
+    atomic_fetch_add(&spent_ns, fake.work_ns);
     *out =
         (planner_sample){.workload = *workload, .ns = ns, .energy_nj = 2 * ns};
     if (fake.noisy && fake.workloads % fake.noisy == 0) {
