@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MAX_KEYS 64
+#define MAX_KEYS 96
 #define EXAMPLE "big" /* the device that the file describes */
 
 typedef struct key {
