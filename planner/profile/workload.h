@@ -80,6 +80,6 @@ double planner_workload_products(const planner_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */
 double planner_workload_pairs(const planner_workload *workload);
 /* "matmul f32 x i4 per channel [256, 4096] -> 14336" */
-#define PLANNER_WORKLOAD_TEXT 128
+#define PLANNER_WORKLOAD_TEXT 192
 const char *planner_workload_text(const planner_workload *workload,
                                   char text[PLANNER_WORKLOAD_TEXT]);
