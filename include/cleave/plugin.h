@@ -524,12 +524,12 @@ typedef struct clv_axis_limit {
  * and by how precise results have to be.
  */
 typedef struct clv_variant {
-    uint32_t id;          /* not 0. One id is one way in all answers of the
-                             device, so what was measured of it for some shapes
-                             tells about others */
+    uint32_t id;          /* not 0. It means the same in all answers of the
+                             device: what was measured for some shapes tells
+                             about others */
     uint32_t error_class; /* clv_error_class */
     char name[24];        /* for people and saved plans, "width-8": letters,
-                             digits, '-', '_', '.'; one of its own for each id */
+                             digits, '-', '_', '.'; no two ids share one */
 } clv_variant;
 
 #define CLV_MAX_VARIANTS 4 /* of a node */
