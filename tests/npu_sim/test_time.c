@@ -502,6 +502,7 @@ static void test_copy_queues(void **state)
         assert_ok(
             api->timeline_wait(tl[second], 3 * second + 1, 0, UINT64_MAX));
         near(rig_now(&r) - begin, (second == 1 ? 14e3 : 7e3) + 2 * one);
+        assert_ok(api->timeline_wait(tl[1], 3 * second, 0, UINT64_MAX));
     }
     product_free(&a);
     for (int i = 0; i < 3; i++)
