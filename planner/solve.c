@@ -155,9 +155,14 @@ static void tighten(solver *v, const clv_plan *plan)
 }
 
 /* Takes over the plan if it is better than the best one. */
-static bool adopt(solver *v, clv_plan *plan)
+static bool adopt(solver *v, clv_plan *plan, const char *what)
 {
     const bool better = planner_is_better_plan(plan, v->best);
+    clv_log(v->plan->ctx, CLV_LOG_DEBUG,
+            "plan: %s: %.3f ms expected, %s memory and max_share%s", what,
+            core_plan_expected_ns(plan) / 1e6,
+            planner_is_legal_plan(plan) ? "within" : "past",
+            better ? "; the best so far" : "");
     clv_plan_destroy(better ? v->best : plan);
     if (better)
         v->best = plan;
@@ -174,14 +179,14 @@ static clv_status consider_known(solver *v, planner_strategy strategy)
     if (!plan)
         return CLV_OK;
     set_rooms(v, plan);
-    v->known = adopt(v, plan);
+    v->known = adopt(v, plan, "the best of earlier runs");
     return CLV_OK;
 }
 
 /* The plan is that of the trial's options. */
-static bool adopt_trial(solver *v, clv_plan *plan)
+static bool adopt_trial(solver *v, clv_plan *plan, const char *what)
 {
-    if (!adopt(v, plan))
+    if (!adopt(v, plan, what))
         return false;
     uint32_t *swap = v->chosen;
     v->chosen = v->trial;
@@ -196,7 +201,7 @@ static clv_status consider(solver *v, bool *taken)
     *taken = false;
     CLV_TRY(make_plan(v, v->trial, &plan));
     tighten(v, plan);
-    *taken = adopt_trial(v, plan);
+    *taken = adopt_trial(v, plan, "the search's");
     return CLV_OK;
 }
 
@@ -207,6 +212,8 @@ static clv_status consider_search(solver *v, uint32_t without)
     planner_solution s;
     bool same = v->best != NULL, taken = false;
     CLV_TRY(planner_search(&v->c.problem, without, &s));
+    clv_log(v->plan->ctx, CLV_LOG_DEBUG, "plan: the search has %.3f ms",
+            s.makespan_ns / 1e6);
     for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
         v->trial[i] = s.choices[i].option;
         same = same && v->trial[i] == v->chosen[i];
@@ -281,7 +288,7 @@ static void note_refined(planner_refined *all, planner_refined one)
 }
 
 /* A rival is known as well as the plan that it is compared with. */
-static clv_status consider_rival(solver *v)
+static clv_status consider_rival(solver *v, const char *what)
 {
     clv_plan *plan;
     planner_refined refined = PLANNER_REFINED_NOTHING;
@@ -294,7 +301,7 @@ static clv_status consider_rival(solver *v)
         return status;
     }
     tighten(v, plan);
-    adopt_trial(v, plan);
+    adopt_trial(v, plan, what);
     return CLV_OK;
 }
 
@@ -309,7 +316,7 @@ static clv_status consider_device(solver *v, uint32_t device)
         !(planner_energy_weight(v->best) > 0) &&
         ns > RIVAL * fmax(v->s.makespan_ns, planner_effort(v->best, 0)))
         return CLV_OK;
-    return consider_rival(v);
+    return consider_rival(v, "whole nodes on one device");
 }
 
 static void forget(solver *v)
@@ -380,7 +387,7 @@ static clv_status consider_front(solver *v, uint32_t device, uint32_t other)
     if (!fits)
         return CLV_OK;
     CLV_TRY(make_front(v, fits, device, other, &plan));
-    adopt_trial(v, plan);
+    adopt_trial(v, plan, "the first nodes on one device");
     return CLV_OK;
 }
 
