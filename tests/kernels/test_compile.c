@@ -417,6 +417,25 @@ static void test_glsl_matrices(void **state)
     compile_products(&c);
 }
 
+static void init_experts(graph *g, uint32_t dtype, int64_t rows, bool scored)
+{
+    const int64_t in = 1280, out = 64;
+    graph_init(g);
+    uint32_t x = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, rows,
+                              scored ? 2 * in : in);
+    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, 4 * out, in);
+    uint32_t ids = graph_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, rows, 2);
+    uint32_t y = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows,
+                              scored ? out : 2 * out);
+    uint32_t scores = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, rows, 4);
+    clv_tensor_desc *experts = &g->tensors[w];
+    experts->rank = 3;
+    memcpy(experts->dims, (int64_t[]){4, out, in}, 3 * sizeof in);
+    memset(experts->strides, 0, sizeof experts->strides);
+    graph_node(g, CLV_OP_MATMUL_EXPERTS, y,
+               INPUTS(x, w, ids, scored ? scores : CLV_NO_TENSOR));
+}
+
 /* Warp groups for every number of rows. */
 static void compile_shapes(compiler *c, uint32_t dtype)
 {
@@ -444,6 +463,10 @@ static void compile_shapes(compiler *c, uint32_t dtype)
     }
     c->target.choices = NULL;
     assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8);
+    init_experts(&g, dtype, 200, true);
+    const uint32_t kernels = c->kernels;
+    compile(c, &g);
+    assert_int_equal(c->kernels, kernels + 1);
 }
 
 static void open_text(const char *text, const char *want, const char *reason)
@@ -518,25 +541,6 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
-static void init_experts(graph *g, uint32_t dtype, bool scored)
-{
-    const int64_t in = 1280, out = 64;
-    graph_init(g);
-    uint32_t x = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1,
-                              scored ? 2 * in : in);
-    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, 4 * out, in);
-    uint32_t ids = graph_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 2);
-    uint32_t y = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1,
-                              scored ? out : 2 * out);
-    uint32_t scores = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, 4);
-    clv_tensor_desc *experts = &g->tensors[w];
-    experts->rank = 3;
-    memcpy(experts->dims, (int64_t[]){4, out, in}, 3 * sizeof in);
-    memset(experts->strides, 0, sizeof experts->strides);
-    graph_node(g, CLV_OP_MATMUL_EXPERTS, y,
-               INPUTS(x, w, ids, scored ? scores : CLV_NO_TENSOR));
-}
-
 /* Products of one row with weights as bound. */
 static void test_ptx_scarce(void **state)
 {
@@ -568,7 +572,7 @@ static void test_ptx_scarce(void **state)
         }
         c.target.choices = NULL;
         for (uint32_t scored = 0; scored < 2; scored++) {
-            init_experts(&g, dtypes[i], scored);
+            init_experts(&g, dtypes[i], 1, scored);
             c.only = scored ? "experts_gemv_sum" : "experts_gemv";
             compile(&c, &g);
         }

@@ -255,6 +255,9 @@ typedef struct single {
     uint32_t dtype;
     int64_t in, out;
     bool scored;
+    int64_t rows;
+    double tolerance;
+    const char *variant; /* that computes it; NULL: any */
 } single;
 
 enum { S_X, S_W, S_Y, S_IDS, S_SCORES };
@@ -262,18 +265,18 @@ enum { S_X, S_W, S_Y, S_IDS, S_SCORES };
 static void build_single(sample *b, const single *p)
 {
     graph_init(&b->g);
-    sample_add(b, F32, CLV_USAGE_INPUT, FEW, p->scored ? USED * p->in : p->in,
-               0);
+    sample_add(b, F32, CLV_USAGE_INPUT, p->rows,
+               p->scored ? USED * p->in : p->in, 0);
     sample_add(b, p->dtype, CLV_USAGE_WEIGHT, EXPERTS * p->out, p->in, 0);
-    sample_add(b, F32, CLV_USAGE_OUTPUT, FEW,
+    sample_add(b, F32, CLV_USAGE_OUTPUT, p->rows,
                p->scored ? p->out : USED * p->out, 0);
-    sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, FEW, USED, 0);
+    sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, p->rows, USED, 0);
     if (p->scored)
-        sample_add(b, F32, CLV_USAGE_INPUT, FEW, EXPERTS, 0);
+        sample_add(b, F32, CLV_USAGE_INPUT, p->rows, EXPERTS, 0);
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
         if (t != S_IDS)
             sample_fill(b, t);
-    for (int32_t i = 0; i < FEW * USED; i++)
+    for (int32_t i = 0; i < p->rows * USED; i++)
         ((int32_t *)b->data[S_IDS])[i] = (i / USED + i % USED * 2) % EXPERTS;
     clv_tensor_desc *w = &b->g.tensors[S_W];
     w->rank = 3;
@@ -298,14 +301,28 @@ static double dot_single(const sample *b, const single *p, int64_t i, int64_t k,
     return p->scored ? sum * sample_value(b, S_SCORES, i, id) : sum;
 }
 
-static void run_single(runner *r, const single *p)
+static void expect_variant(const gpu_target *target, const sample *b,
+                           const char *variant)
+{
+    gpu_code *code;
+    uint32_t n = 0;
+    assert_int_equal(gpu_lower(&test_host, target, &b->g.sub, &code), CLV_OK);
+    for (uint32_t i = 0; i < code->n_kernels; i++)
+        n += !strcmp(code->kernels[i].variant, variant);
+    assert_true(n > 0);
+    gpu_code_free(&test_host, code);
+}
+
+static void run_single(runner *r, const gpu_target *target, const single *p)
 {
     sample b = {0};
     judge j = {0, 0};
     char what[80];
     build_single(&b, p);
+    if (p->variant)
+        expect_variant(target, &b, p->variant);
     runner_run(r, &b.g, b.data, b.size, NULL);
-    for (int64_t i = 0; i < FEW; i++)
+    for (int64_t i = 0; i < p->rows; i++)
         for (int64_t o = 0; o < p->out; o++) {
             double want[USED], sum = 0;
             for (int64_t k = 0; k < USED; k++)
@@ -318,24 +335,53 @@ static void run_single(runner *r, const single *p)
         }
     snprintf(what, sizeof what, "dtype %u: %d x %d%s", (unsigned)p->dtype,
              (int)p->in, (int)p->out, p->scored ? ", scores" : "");
-    judge_conclude(&j, 1e-10, what);
+    judge_conclude(&j, p->tolerance, what);
     sample_free(&b);
 }
 
 static void test_long(void **unused)
 {
-    static const single cases[] = {{CLV_DTYPE_Q4_0, 2112, 17, false},
-                                   {CLV_DTYPE_Q4_0, 1056, 6, true},
-                                   {CLV_DTYPE_Q6_K, 1280, 5, true},
-                                   {CLV_DTYPE_BF16, 783, 9, false},
-                                   {CLV_DTYPE_F32, 398, 10, true}};
+    static const single cases[] = {
+        {CLV_DTYPE_Q4_0, 2112, 17, false, FEW, 1e-10, NULL},
+        {CLV_DTYPE_Q4_0, 1056, 6, true, FEW, 1e-10, NULL},
+        {CLV_DTYPE_Q6_K, 1280, 5, true, FEW, 1e-10, NULL},
+        {CLV_DTYPE_BF16, 783, 9, false, FEW, 1e-10, NULL},
+        {CLV_DTYPE_F32, 398, 10, true, FEW, 1e-10, NULL}};
     gpu_target target = small;
     runner *r = runner_open(&target);
     (void)unused;
     if (!r)
         skip();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        run_single(r, &cases[i]);
+        run_single(r, &target, &cases[i]);
+    runner_close(r);
+}
+
+/* By warp groups, in plain code: blocks that are not full, channels past whole
+ * groups, experts in parts. */
+static void test_warp_groups(void **unused)
+{
+    static const single cases[] = {
+        {CLV_DTYPE_Q4_0, 256, 144, false, MANY, 1e-6, "experts_wgmma"},
+        {CLV_DTYPE_F16, 128, 16, true, MANY, 1e-6, "experts_wgmma"},
+        {CLV_DTYPE_Q8_0, 384, 272, true, 3 * MANY, 1e-6, "experts_wgmma"},
+        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "experts_wgmma"},
+        {CLV_DTYPE_BF16, 128, 1040, false, MANY, 1e-6, "experts_wgmma"},
+        {CLV_DTYPE_Q8_0, 96, 48, true, MANY, 1e-6, "gemm_tensor"}};
+    gpu_target target = small;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    target.wgmma_bytes = 96 * 1024;
+    runner *r = runner_open(&target);
+    (void)unused;
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        target.units = i % 2 ? 1 : 16;
+        target.max_binding = cases[i].out > 1000 ? 1 << 20 : small.max_binding;
+        runner_set(r, &target);
+        run_single(r, &target, &cases[i]);
+    }
     runner_close(r);
 }
 
@@ -344,7 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer), cmocka_unit_test(test_many),
         cmocka_unit_test(test_parts), cmocka_unit_test(test_some),
-        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_long),  cmocka_unit_test(test_warp_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

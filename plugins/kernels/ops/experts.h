@@ -9,6 +9,18 @@ static inline bool gpu_experts_scored(const gpu_node *node)
     return gpu_has(&node->in[3]);
 }
 
+/* Experts whose weights the node has. */
+static inline int64_t gpu_experts_held(const gpu_node *node)
+{
+    return node->in[1].d.dims[0];
+}
+
+/* Products, at the most. */
+static inline int64_t gpu_experts_places(const gpu_node *node)
+{
+    return gpu_max_rows(&node->in[0]) * node->in[2].d.dims[1];
+}
+
 /* Bytes of an expert's weights. */
 static inline int64_t gpu_expert_bytes(const gpu_tensor *w)
 {
@@ -31,6 +43,15 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 /* Many rows: sorted by expert, in tiles (experts_gemm.c). Whether they
  * are used. */
 bool gpu_experts_are_gemm(const gpu_node *node);
-/* And that by tensor cores. */
+/* And that by tensor cores (experts_tensor.c). */
 bool gpu_experts_are_tensor(const gpu_node *node);
+/* table: the order, written; parts: where products lie that have scores. */
+clv_status gpu_experts_lower_tensor(gpu_lowering *lowering,
+                                    const gpu_node *node, uint32_t table,
+                                    uint32_t parts);
+/* Adds the order. */
+void gpu_experts_table(gpu_call *call, const gpu_node *node, uint32_t table,
+                       bool written);
+/* Adds what products are written to, and whether they have scores. */
+void gpu_experts_output(gpu_call *call, const gpu_node *node, uint32_t parts);
 clv_status gpu_experts_lower_gemm(gpu_lowering *lowering, const gpu_node *node);

@@ -6,6 +6,7 @@
 #define ITEMS (BM * 2)
 #define PAIR 128        /* channels of two steps */
 #define FIRST_BYTES 128 /* of the ring: barriers */
+#define ROWS 2          /* that a group of activations_wgmma makes */
 
 /* ------------------------------------------------------------------------ */
 /* Shapes                                                                    */
@@ -44,22 +45,28 @@ static int64_t stages_for(const gpu_node *node, int64_t bn)
     return n < 8 ? n : 8;
 }
 
-/* About how long, as parts of a step of 256 rows: groups that take turns on the
- * compute units, each with a beginning and an end, and the sum of parts. */
-static int64_t cost(const gpu_node *node, const gpu_tensor_shape *s)
+/* About how long `sets` products of so many rows and output channels take, as
+ * parts of a step of 256 rows: groups that take turns on the compute units,
+ * each with a beginning and an end, and the sum of parts. */
+static int64_t cost(const gpu_node *node, const gpu_tensor_shape *s,
+                    int64_t sets, int64_t rows, int64_t out)
 {
     const int64_t step = s->bn == 256   ? 100
                          : s->bn == 128 ? 59
                          : s->bn == 64  ? 40
                                         : 30;
-    const int64_t rows = gpu_max_rows(&node->in[0]);
-    const int64_t out = node->in[1].d.dims[0], in = node->in[1].d.dims[1];
+    const int64_t in = node->in[1].d.dims[1];
     const int64_t units = node->target->units ? node->target->units : 1;
     const int64_t groups =
-        (out + BM - 1) / BM * ((rows + s->bn - 1) / s->bn) * s->split;
+        sets * ((out + BM - 1) / BM) * ((rows + s->bn - 1) / s->bn) * s->split;
     const int64_t reduce = rows * out * s->split * 8 / 33000 + 200;
     return (groups + units - 1) / units * (in / 64 / s->split * step + 600) +
            (s->split > 1 ? reduce : 0);
+}
+
+static int64_t cost_of(const gpu_node *node, const gpu_tensor_shape *s)
+{
+    return cost(node, s, 1, gpu_max_rows(&node->in[0]), node->in[1].d.dims[0]);
 }
 
 /* Those with the most stages that fit. */
@@ -87,7 +94,19 @@ gpu_tensor_shape gpu_wgmma_preferred(const gpu_node *node)
 {
     gpu_tensor_shape s = FIRST_SHAPE, best = {0};
     while (next_shape(node, &s))
-        if (!best.bn || cost(node, &s) < cost(node, &best))
+        if (!best.bn || cost_of(node, &s) < cost_of(node, &best))
+            best = s;
+    return best;
+}
+
+gpu_tensor_shape gpu_wgmma_shape_for(const gpu_node *node, int64_t sets,
+                                     int64_t rows, int64_t out)
+{
+    gpu_tensor_shape s = FIRST_SHAPE, best = {0};
+    while (next_shape(node, &s))
+        if (s.split == 1 &&
+            (!best.bn || cost(node, &s, sets, rows, out) <
+                             cost(node, &best, sets, rows, out)))
             best = s;
     return best;
 }
@@ -101,19 +120,23 @@ void gpu_wgmma_shapes(const gpu_node *node, gpu_variants *out)
     gpu_variant_add(out, out->preferred);
     while (next_shape(node, &s))
         if (gpu_tensor_id(&s) != out->preferred &&
-            (s.split == 1 || cost(node, &s) < 2 * cost(node, &best)))
+            (s.split == 1 || cost_of(node, &s) < 2 * cost_of(node, &best)))
             gpu_variant_add(out, gpu_tensor_id(&s));
+}
+
+bool gpu_wgmma_takes(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    return target->wgmma_bytes && !gpu_is_glsl(target) &&
+           node->in[1].d.dims[1] % PAIR == 0 && target->max_group >= ITEMS &&
+           !gpu_is_disabled(target, "activations_wgmma");
 }
 
 bool gpu_wgmma_suits(const gpu_node *node)
 {
-    const gpu_target *target = node->target;
-    const clv_tensor_desc *w = &node->in[1].d;
-    return target->wgmma_bytes && !gpu_is_glsl(target) && !gpu_is_gemv(node) &&
-           !gpu_is_int8(node) && w->dims[1] % PAIR == 0 &&
-           target->max_group >= ITEMS && gpu_wgmma_preferred(node).bn &&
-           !gpu_is_disabled(target, "gemm_wgmma") &&
-           !gpu_is_disabled(target, "activations_wgmma");
+    return gpu_wgmma_takes(node) && !gpu_is_gemv(node) && !gpu_is_int8(node) &&
+           gpu_wgmma_preferred(node).bn &&
+           !gpu_is_disabled(node->target, "gemm_wgmma");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -145,54 +168,84 @@ static void put_words(gpu_text *out, int n)
 
 /* Rows of x in whole blocks, as rows of the buffer. */
 static gpu_operand *add_blocks(gpu_call *call, const gpu_node *node,
-                               const gpu_tensor_shape *s, const char *name,
+                               const gpu_tensor_shape *s,
+                               const gpu_wgmma_blocks *blocks, const char *name,
                                uint32_t buffer, bool written)
 {
     const int64_t block = node->in[1].d.dims[1] * s->bn;
-    return gpu_add_private_rows(call, name, buffer, CLV_DTYPE_F16,
-                                gpu_ceil(gpu_rows(&node->in[0]), s->bn), block,
-                                2 * block, written);
+    return gpu_add_private_rows(call, name, buffer, CLV_DTYPE_F16, blocks->n,
+                                block, 2 * block, written);
+}
+
+clv_status gpu_wgmma_share(gpu_lowering *lowering, const gpu_node *node,
+                           const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks, gpu_tensor_x *out)
+{
+    const uint64_t rows = (uint64_t)(blocks->most * s->bn);
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
+                              rows * (uint64_t)node->in[1].d.dims[1] * 2,
+                              &out->q));
+    return gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
+                             &out->scale);
+}
+
+void gpu_wgmma_halves_call(gpu_call *call, const gpu_node *node,
+                           const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks,
+                           const gpu_tensor_x *x)
+{
+    gpu_call_init(call, "activations_wgmma", gpu_template_activations_wgmma,
+                  node->index, 256);
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, gpu_tensor_words(node->target));
+    gpu_call_use(call, blocks->rows);
+    gpu_call_rows(call, "x", &node->in[0], false);
+    add_blocks(call, node, s, blocks, "q", x->q, true);
+    gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), blocks->most * s->bn, 0, true);
+    gpu_call_define(call, "GROUP", 256);
+    gpu_call_define(call, "ITEMS", 256);
+    gpu_call_define(call, "BN", s->bn);
+    gpu_call_define(call, "PERMUTED", gpu_is_permuted(node));
+    call->groups[0] = gpu_ceil(blocks->items, ROWS);
+}
+
+/* All rows, block after block. */
+static gpu_wgmma_blocks all_rows(const gpu_node *node,
+                                 const gpu_tensor_shape *s)
+{
+    const gpu_expr rows = gpu_rows(&node->in[0]);
+    return (gpu_wgmma_blocks){.rows = gpu_template_gemm_tensor_rows,
+                              .n = gpu_ceil(rows, s->bn),
+                              .items = rows,
+                              .most = (gpu_max_rows(&node->in[0]) + s->bn - 1) /
+                                      s->bn};
 }
 
 clv_status gpu_wgmma_halves(gpu_lowering *lowering, const gpu_node *node,
                             const gpu_tensor_shape *s, gpu_tensor_x *out)
 {
-    const uint64_t rows = (uint64_t)gpu_max_rows(&node->in[0]);
-    const uint64_t bn = (uint64_t)s->bn, blocks = (rows + bn - 1) / bn;
+    const gpu_wgmma_blocks blocks = all_rows(node, s);
     const uint32_t form = gpu_halves_form(node, s->bn);
     gpu_call call;
-    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES,
-                              blocks * bn * (uint64_t)node->in[1].d.dims[1] * 2,
-                              &out->q));
-    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_HALVES_SCALE, rows * 4,
-                              &out->scale));
+    CLV_TRY(gpu_wgmma_share(lowering, node, s, &blocks, out));
     if (lowering->halves_of == form)
         return CLV_OK;
     lowering->halves_of = 0;
-    gpu_call_init(&call, "activations_wgmma", gpu_template_activations_wgmma,
-                  node->index, 256);
-    gpu_call_use(&call, gpu_template_packed);
-    gpu_call_use(&call, gpu_tensor_words(node->target));
-    gpu_call_rows(&call, "x", &node->in[0], false);
-    add_blocks(&call, node, s, "q", out->q, true);
-    gpu_add_private_rows(&call, "scale", out->scale, CLV_DTYPE_F32,
-                         gpu_constant(1), (int64_t)rows, 0, true);
-    gpu_call_define(&call, "GROUP", 256);
-    gpu_call_define(&call, "ITEMS", 256);
-    gpu_call_define(&call, "BN", s->bn);
-    gpu_call_define(&call, "PERMUTED", gpu_is_permuted(node));
-    call.groups[0] = gpu_ceil(gpu_rows(&node->in[0]), 2);
+    gpu_wgmma_halves_call(&call, node, s, &blocks, out);
     CLV_TRY(gpu_add_run(lowering, &call));
     if (!lowering->aliased)
         lowering->halves_of = form;
     return CLV_OK;
 }
 
-/* words: of the instruction. */
-static void use_texts(gpu_call *call, const gpu_node *node, const char *words)
+/* rows: which are a group's; words: of the instruction. */
+static void use_texts(gpu_call *call, const gpu_node *node, const char *rows,
+                      const char *words)
 {
     gpu_use_tensor(call, node->target, false);
     gpu_use_tiles(call, node->target);
+    gpu_call_use(call, rows);
     if (node->target->nvidia_ptx) {
         gpu_call_use(call, words);
         gpu_call_use(call, gpu_template_wgmma_opencl);
@@ -216,31 +269,48 @@ static void define_shape(gpu_call *call, const gpu_node *node,
                     FIRST_BYTES + (stages > sums ? stages : sums));
 }
 
+clv_status gpu_wgmma_begin(gpu_wgmma_call *out, gpu_lowering *lowering,
+                           const gpu_node *node, const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks,
+                           const gpu_tensor_x *x, uint32_t tiles, int64_t count)
+{
+    gpu_call *call = &out->call;
+    out->words = (gpu_text){.host = lowering->builder.host};
+    put_words(&out->words, (int)s->bn / 2);
+    if (out->words.failed)
+        return CLV_ERR_NO_MEMORY;
+    gpu_call_init(call, "gemm_wgmma", gpu_template_gemm_wgmma_opencl,
+                  node->index, ITEMS);
+    use_texts(call, node, blocks->rows, out->words.data);
+    add_blocks(call, node, s, blocks, "x", x->q, false);
+    gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
+                         gpu_constant(1), blocks->most * s->bn, 0, false);
+    gpu_add_tiles(call, node, "w", tiles, count);
+    gpu_call_param(call, "n_x", gpu_rows(&node->in[0]));
+    gpu_call_param(call, "pairs", gpu_constant(node->in[1].d.dims[1] / PAIR));
+    define_shape(call, node, s);
+    call->apart = true;
+    call->groups[0] = blocks->n;
+    call->groups[2] = gpu_constant(s->split);
+    return CLV_OK;
+}
+
+clv_status gpu_wgmma_end(gpu_wgmma_call *c, gpu_lowering *lowering, int64_t out)
+{
+    c->call.groups[1] = gpu_constant((out + BM - 1) / BM);
+    clv_status status = gpu_add_run(lowering, &c->call);
+    gpu_text_free(&c->words);
+    return status;
+}
+
 clv_status gpu_wgmma_lower(gpu_lowering *lowering, const gpu_node *node,
                            const gpu_tensor_shape *s, const gpu_tensor_part *p,
                            const gpu_tensor_x *x, uint32_t sums)
 {
-    gpu_text words = {.host = lowering->builder.host};
-    gpu_call call;
-    put_words(&words, (int)s->bn / 2);
-    if (words.failed)
-        return CLV_ERR_NO_MEMORY;
-    gpu_call_init(&call, "gemm_wgmma", gpu_template_gemm_wgmma_opencl,
-                  node->index, ITEMS);
-    use_texts(&call, node, words.data);
-    add_blocks(&call, node, s, "x", x->q, false);
-    gpu_add_private_rows(&call, "scale", x->scale, CLV_DTYPE_F32,
-                         gpu_constant(1), gpu_max_rows(&node->in[0]), 0, false);
-    gpu_add_tiles(&call, node, "w", p->tiles, p->count);
-    gpu_tensor_output(&call, node, s, p, sums);
-    gpu_call_param(&call, "n_x", gpu_rows(&node->in[0]));
-    gpu_call_param(&call, "pairs", gpu_constant(node->in[1].d.dims[1] / PAIR));
-    define_shape(&call, node, s);
-    call.apart = true;
-    call.groups[0] = gpu_ceil(gpu_rows(&node->in[0]), s->bn);
-    call.groups[1] = gpu_constant((p->count + BM - 1) / BM);
-    call.groups[2] = gpu_constant(s->split);
-    clv_status status = gpu_add_run(lowering, &call);
-    gpu_text_free(&words);
-    return status;
+    const gpu_wgmma_blocks blocks = all_rows(node, s);
+    gpu_wgmma_call c;
+    CLV_TRY(
+        gpu_wgmma_begin(&c, lowering, node, s, &blocks, x, p->tiles, p->count));
+    gpu_tensor_output(&c.call, node, s, p, sums);
+    return gpu_wgmma_end(&c, lowering, p->count);
 }

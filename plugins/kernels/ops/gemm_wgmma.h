@@ -4,6 +4,46 @@
 
 #include "ops/gemm_tensor.h"
 
+/* The rows that groups multiply, in blocks of a shape's bn. */
+typedef struct gpu_wgmma_blocks {
+    const char *rows; /* template that says which rows are in a block */
+    gpu_expr n;       /* blocks, */
+    gpu_expr items;   /* places for rows in them, */
+    int64_t most;     /* and blocks at the most */
+} gpu_wgmma_blocks;
+
+typedef struct gpu_wgmma_call {
+    gpu_call call;
+    gpu_text words; /* of the instruction */
+} gpu_wgmma_call;
+
+/* Whether there is such an instruction for weights of these formats and
+ * channels. */
+bool gpu_wgmma_takes(const gpu_node *node);
+/* The shape, with undivided sums, for `sets` products of so many rows and
+ * output channels at once; bn 0: none. */
+gpu_tensor_shape gpu_wgmma_shape_for(const gpu_node *node, int64_t sets,
+                                     int64_t rows, int64_t out);
+/* Scratch for x as halves in these blocks, and the call that makes it, but for
+ * what blocks->rows reads. */
+clv_status gpu_wgmma_share(gpu_lowering *lowering, const gpu_node *node,
+                           const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks, gpu_tensor_x *out);
+void gpu_wgmma_halves_call(gpu_call *call, const gpu_node *node,
+                           const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks,
+                           const gpu_tensor_x *x);
+/* Begins the product with `count` rows of tiles; what it writes, and what
+ * blocks->rows reads, is to be added before it ends. out: output channels of a
+ * row. */
+clv_status gpu_wgmma_begin(gpu_wgmma_call *c, gpu_lowering *lowering,
+                           const gpu_node *node, const gpu_tensor_shape *s,
+                           const gpu_wgmma_blocks *blocks,
+                           const gpu_tensor_x *x, uint32_t tiles,
+                           int64_t count);
+clv_status gpu_wgmma_end(gpu_wgmma_call *c, gpu_lowering *lowering,
+                         int64_t out);
+
 /* Whether this node's product is made so. */
 bool gpu_wgmma_suits(const gpu_node *node);
 /* Without tuning; and others. */

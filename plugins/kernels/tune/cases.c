@@ -14,7 +14,8 @@ enum {
     ROWS = 301
 };
 enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 }; /* tiles that come round */
-enum { EXPERTS = 4, USED = 2 };
+/* Whole tiles, of which the last group has not all. */
+enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
 /* Weights are -7..7 times this, which every format holds exactly. */
 #define STEP (1.0f / 64)
@@ -310,7 +311,7 @@ static float score_at(uint32_t i, int32_t expert)
 /* The product for id k of row i. */
 static double product_at(uint32_t i, uint32_t k, uint32_t o)
 {
-    const uint32_t row = (uint32_t)expert_at(i, k) * OUTPUTS + o;
+    const uint32_t row = (uint32_t)expert_at(i, k) * EXPERT_OUTPUTS + o;
     double sum = 0;
     for (uint32_t j = 0; j < INPUTS; j++)
         sum +=
@@ -321,18 +322,18 @@ static double product_at(uint32_t i, uint32_t k, uint32_t o)
 static void want_experts(gpu_case *c, uint32_t n, bool scored)
 {
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t o = 0; o < OUTPUTS; o++) {
+        for (uint32_t o = 0; o < EXPERT_OUTPUTS; o++) {
             double sum = 0, total = 0;
             for (uint32_t k = 0; k < USED; k++) {
                 double score = score_at(i, expert_at(i, k));
                 total += score;
                 sum += score * product_at(i, k, o);
                 if (!scored)
-                    c->want[(i * USED + k) * OUTPUTS + o] =
+                    c->want[(i * USED + k) * EXPERT_OUTPUTS + o] =
                         (float)product_at(i, k, o);
             }
             if (scored)
-                c->want[i * OUTPUTS + o] = (float)(sum / total);
+                c->want[i * EXPERT_OUTPUTS + o] = (float)(sum / total);
         }
 }
 
@@ -342,20 +343,20 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
 {
     const bool scored = n > 1;
     snprintf(c->name, sizeof c->name, "matmul_experts %s %lldx%dx%d",
-             clv_dtype_label(dtype), (long long)n, INPUTS, OUTPUTS);
+             clv_dtype_label(dtype), (long long)n, INPUTS, EXPERT_OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, INPUTS, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * OUTPUTS, INPUTS,
-                    2) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, EXPERTS * EXPERT_OUTPUTS,
+                    INPUTS, 2) ||
         !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, n, USED, 3) ||
         (scored &&
          !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, EXPERTS, 4)) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n,
-                    scored ? OUTPUTS : USED * OUTPUTS, 0))
+                    scored ? EXPERT_OUTPUTS : USED * EXPERT_OUTPUTS, 0))
         return false;
     clv_tensor_desc *w = &c->tensors[1];
     w->rank = 3;
     w->dims[0] = EXPERTS;
-    w->dims[1] = OUTPUTS;
+    w->dims[1] = EXPERT_OUTPUTS;
     w->dims[2] = INPUTS;
     for (uint32_t i = 0; i < n * USED; i++)
         ((int32_t *)c->data[2])[i] = expert_at(i / USED, i % USED);
