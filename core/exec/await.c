@@ -18,12 +18,13 @@
 #define SPIN_NS 50000u
 /* Simulated hosts look at all of them each time that this part of the time so
  * far has passed, but not more often than that. */
-#define VIRTUAL_PART 16
+#define VIRTUAL_PART 64
 #define VIRTUAL_SLICE_NS 1000u
 
 typedef struct blocks {
     core_block list[MAX_BLOCKS];
     uint32_t n;
+    uint32_t n_runs; /* that wait */
 } blocks;
 
 static bool is_mine(const clv_run *run)
@@ -41,6 +42,7 @@ static blocks collect(const core_flight *flight)
             continue;
         const core_block block = core_flight_block(run);
         uint32_t i = 0;
+        out.n_runs++;
         while (i < out.n && (out.list[i].run != block.run ||
                              out.list[i].device != block.device))
             i++;
@@ -138,11 +140,12 @@ void core_flight_await(core_flight *flight)
     const bool mine = all.n && is_mine(oldest->run);
     pthread_mutex_unlock(&flight->mutex);
     clv_status status = CLV_ERR_TIMEOUT;
-    if (all.n > 1 || (all.n && !mine))
-        pass(&all);
-    else if (!all.n)
+    const bool passes = all.n_runs > 1 || !mine;
+    if (!all.n)
         sched_yield(); /* another thread ends what they wait for */
-    const bool alone = mine && (all.n == 1 || !any_over(&all));
+    else if (passes)
+        pass(&all);
+    const bool alone = mine && !(passes && any_over(&all));
     if (alone)
         status = await_one(oldest);
     pthread_mutex_lock(&flight->mutex);

@@ -40,7 +40,8 @@ typedef struct flight {
     const clv_plan *plan;
     need *needs; /* by step */
     uint32_t n_needs, needs_capacity;
-    flying *runs;        /* [n_runs] */
+    flying *runs; /* [n_runs] */
+    uint32_t n_flight;
     uint32_t first, end; /* those that are under way */
     uint64_t *given;     /* [n_runs * n_queues] steps submitted */
     double *left_ns;     /* [n_queues] of runs that are under way */
@@ -74,6 +75,14 @@ static clv_status add_need(flight *f, uint32_t step, uint32_t on_step)
     return CLV_OK;
 }
 
+static bool meet(const core_bounds *a, const core_bounds *b, uint32_t rank)
+{
+    for (uint32_t i = 0; i < rank; i++)
+        if (a->begin[i] >= b->end[i] || b->begin[i] >= a->end[i])
+            return false;
+    return true;
+}
+
 /* Whether the older run's access has to come before the younger one's. */
 static bool in_order(const flight *f, const core_access *younger,
                      const core_access *older)
@@ -84,11 +93,7 @@ static bool in_order(const flight *f, const core_access *younger,
         return false;
     if (younger->write && (own || younger->ids != CLV_NO_TENSOR))
         return false;
-    for (uint32_t i = 0; i < rank; i++)
-        if (younger->box.begin[i] >= older->box.end[i] ||
-            older->box.begin[i] >= younger->box.end[i])
-            return false;
-    return true;
+    return meet(&younger->box, &older->box, rank);
 }
 
 static int by_step(const void *a, const void *b)
@@ -116,6 +121,22 @@ static clv_status find_needs(flight *f)
     return status;
 }
 
+/* Whether a run begins only once older ones have ended, since they leave a
+ * state in another memory than it is read in: core/exec/life.c. */
+static bool is_serial(const clv_plan *plan)
+{
+    for (uint32_t u = 0; u < plan->n_state_uses; u++)
+        for (uint32_t e = 0; e < plan->n_state_ends; e++) {
+            const core_state_use *use = &plan->state_uses[u];
+            const core_state_end *end = &plan->state_ends[e];
+            if (use->state == end->state && use->memory != end->writer &&
+                meet(&use->box, &end->box,
+                     plan->graph->tensors[use->state].rank))
+                return true;
+        }
+    return false;
+}
+
 /* ------------------------------------------------------------------------ */
 /* What keeps a run from going on                                            */
 
@@ -132,7 +153,8 @@ static uint32_t held(const planner_lane *lane)
 /* The last run alone fills its queues, as somebody waits for it. */
 static bool is_short(const flight *f)
 {
-    return f->end - f->first > 1;
+    return f->end - f->first > 1 ||
+           (f->n_flight > 1 && f->end < f->play.n_runs);
 }
 
 static block wait_of(flight *f, uint32_t run)
@@ -344,18 +366,18 @@ static clv_status await(flight *f)
     return CLV_OK;
 }
 
-static clv_status fly(flight *f, uint32_t n_flight)
+static clv_status fly(flight *f)
 {
     while (f->first < f->play.n_runs) {
         planner_play_until(&f->play, f->host);
         const uint32_t run = choose(f);
-        if (f->end < f->play.n_runs && f->end < f->first + n_flight)
-            begin_run(f);
-        else if (is_submitted(f, f->first) &&
-                 f->runs[f->first].block.run == NO_RUN)
+        if (f->first < f->end && is_submitted(f, f->first) &&
+            f->runs[f->first].block.run == NO_RUN)
             f->first++;
         else if (run != NO_RUN)
             submit(f, run);
+        else if (f->end < f->play.n_runs && f->end < f->first + f->n_flight)
+            begin_run(f);
         else
             CLV_TRY(await(f));
     }
@@ -368,7 +390,8 @@ clv_status planner_forecast_flight(const clv_plan *plan,
                                    uint32_t n_flight, double *makespan_ns)
 {
     flight f = {.play = {.plan = plan, .costs = costs, .n_runs = n_runs},
-                .plan = plan};
+                .plan = plan,
+                .n_flight = is_serial(plan) ? 1 : n_flight};
     f.by_age = core_config_choice(plan->ctx->config, "core.dispatch") ==
                CORE_DISPATCH_AGE;
     f.runs = calloc(n_runs + 1u, sizeof *f.runs);
@@ -380,7 +403,7 @@ clv_status planner_forecast_flight(const clv_plan *plan,
     if (!status)
         status = find_needs(&f);
     if (!status)
-        status = fly(&f, n_flight);
+        status = fly(&f);
     *makespan_ns = f.host;
     planner_play_finish(&f.play);
     free(f.needs);

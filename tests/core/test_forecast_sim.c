@@ -1,12 +1,13 @@
 /*
  * Forecasts of an even and of random plans on simulated chips against their
  * runs, in virtual time: costs are measured on the chips, node by node, as a
- * profile would.
+ * profile would. The same of several runs in flight.
  */
 #include "test.h"
 
 #include "../../planner/profile/measure.h"
 #include "../../planner/planner.h"
+#include "../../planner/forecast/flight.h"
 #include "../../planner/forecast/forecast.h"
 
 #include "divide.h"
@@ -31,6 +32,10 @@
 /* Of predicted against measured time. */
 #define BOUND 0.01
 #define PROFILE_BOUND 0.1 /* where models tell the costs */
+#define FLIGHT_BOUND 0.05
+
+#define CHUNK 64
+#define CHUNKS 6
 
 typedef struct known {
     const clv_device *dev;
@@ -50,7 +55,8 @@ typedef struct rig {
     clv_graph *graph;
     clv_tensor *weights[32], *k, *v;
     uint32_t n_weights;
-    clv_value k_state, v_state;
+    clv_value pos, k_state, v_state;
+    uint32_t dtype; /* of weights */
 } rig;
 
 /* ------------------------------------------------------------------------ */
@@ -114,7 +120,8 @@ static void open_chip(rig *r, const char *chip)
     const char *build = getenv("CLEAVE_TEST_BUILD");
     const char *source = getenv("CLEAVE_TEST_SOURCE");
     char text[512];
-    *r = (rig){.known = calloc(MAX_KNOWN, sizeof *r->known)};
+    *r = (rig){.known = calloc(MAX_KNOWN, sizeof *r->known),
+               .dtype = CLV_DTYPE_I4};
     assert_true(build && source && r->known);
     assert_ok(clv_config_create(&r->config));
     snprintf(text, sizeof text, "%s/conf/soc/%s.ini", source, chip);
@@ -156,17 +163,22 @@ static void close_chip(rig *r)
     free(r->known);
 }
 
-/* rows 0: a vector of F32; else int4 with a scale for each row. */
+/* rows 0: a vector of F32; else int4 with a scale for each row, or int8 with
+ * one for all. */
 static clv_value weight(rig *r, int64_t rows, int64_t columns)
 {
-    const int64_t dims[] = {rows ? rows : columns, columns};
+    const int64_t dims[] = {rows ? rows : columns, columns}, one[] = {1};
+    const bool whole = r->dtype == CLV_DTYPE_I8;
     clv_tensor **t = &r->weights[r->n_weights++];
-    assert_ok(clv_tensor_create(r->ctx, rows ? CLV_DTYPE_I4 : CLV_DTYPE_F32,
+    assert_ok(clv_tensor_create(r->ctx, rows ? r->dtype : CLV_DTYPE_F32,
                                 rows ? 2 : 1, dims, t));
     if (rows) {
         clv_tensor **scales = &r->weights[r->n_weights++];
-        assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F32, 1, dims, scales));
-        assert_ok(clv_tensor_set_quant(*t, CLV_QUANT_PER_CHANNEL, 0, *scales));
+        assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F32, 1,
+                                    whole ? one : dims, scales));
+        assert_ok(clv_tensor_set_quant(
+            *t, whole ? CLV_QUANT_PER_TENSOR : CLV_QUANT_PER_CHANNEL, 0,
+            *scales));
     }
     return clv_graph_weight(r->graph, "w", *t);
 }
@@ -204,6 +216,7 @@ static void build(rig *r, int64_t tokens)
     assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F16, 2, cache, &r->k));
     assert_ok(clv_tensor_create(r->ctx, CLV_DTYPE_F16, 2, cache, &r->v));
     clv_value pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    r->pos = pos;
     clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, shape);
     r->k_state = clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache);
     r->v_state = clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache);
@@ -284,6 +297,21 @@ static clv_plan *even_plan(rig *r)
         }
     }
     assert_ok(planner_from_pieces(r->ctx, r->graph, NULL, pieces, n, &plan));
+    return plan;
+}
+
+/* Products on the first device and all else on the last: one waits for the
+ * other. */
+static clv_plan *split_plan(rig *r)
+{
+    core_piece pieces[MAX_PIECES];
+    clv_plan *plan;
+    for (uint32_t i = 0; i < r->graph->n_nodes; i++)
+        pieces[i] = (core_piece){
+            .node = i,
+            .device = r->graph->nodes[i].op == CLV_OP_MATMUL ? 0 : r->n - 1};
+    assert_ok(planner_from_pieces(r->ctx, r->graph, NULL, pieces,
+                                  r->graph->n_nodes, &plan));
     return plan;
 }
 
@@ -414,6 +442,126 @@ static void test_decode(void **state)
     try_chip("two-npus", 1);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Runs in flight                                                            */
+
+static void submit_chunk(const rig *r, clv_run *run, uint32_t chunk)
+{
+    const int64_t symbols[] = {(chunk + 1) * CHUNK};
+    int32_t *pos = clv_tensor_data(clv_run_tensor(run, r->pos));
+    for (uint32_t i = 0; i < CHUNK; i++)
+        pos[i] = (int32_t)(chunk * CHUNK + i);
+    assert_ok(clv_run_submit(run, symbols, 1));
+}
+
+/* The second time, when all programs have run. */
+static double measure_flight(rig *r, clv_plan *plan, uint32_t n_flight)
+{
+    clv_exec *exec;
+    clv_run *runs[CHUNKS];
+    clv_workspace *workspaces[CHUNKS];
+    double ns = 0;
+    assert_ok(clv_exec_create(plan, &exec));
+    assert_ok(clv_exec_bind(exec, r->k_state, r->k));
+    assert_ok(clv_exec_bind(exec, r->v_state, r->v));
+    for (uint32_t i = 0; i < n_flight; i++) {
+        assert_ok(clv_workspace_create(r->ctx, &workspaces[i]));
+        assert_ok(clv_run_create(exec, workspaces[i], &runs[i]));
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        ns = now(r);
+        for (uint32_t done = 0, given = 0; done < CHUNKS; done++) {
+            while (given < CHUNKS && given < done + n_flight) {
+                submit_chunk(r, runs[given % n_flight], given);
+                given++;
+            }
+            assert_ok(clv_run_wait(runs[done % n_flight]));
+        }
+        ns = now(r) - ns;
+    }
+    for (uint32_t i = 0; i < n_flight; i++) {
+        clv_run_destroy(runs[i]);
+        clv_workspace_destroy(workspaces[i]);
+    }
+    clv_exec_destroy(exec);
+    return ns;
+}
+
+typedef struct flown {
+    double predicted, measured;
+} flown;
+
+/* What is told apart by the forecast is told apart by the chip, likewise. */
+static void compare_order(const char *chip, const flown *a, const flown *b)
+{
+    if (a->predicted < b->predicted * (1 - FLIGHT_BOUND) &&
+        a->measured > b->measured)
+        fail_msg("%s: %.0f ns were predicted of more in flight, else %.0f; "
+                 "they took %.0f, else %.0f",
+                 chip, a->predicted, b->predicted, a->measured, b->measured);
+}
+
+/* Relative error. */
+static double try_flight(rig *r, const char *chip, clv_plan *plan)
+{
+    const planner_costs costs = {r, cost, overheads, bandwidth, slowdown};
+    static const uint32_t flights[] = {1, 2, 4};
+    int64_t symbols[CHUNKS];
+    flown all[3];
+    double worst = 0;
+    for (uint32_t i = 0; i < CHUNKS; i++)
+        symbols[i] = (i + 1) * CHUNK;
+    assert_ok(planner_forecast_make(plan, &costs, NULL, &plan->forecast));
+    for (uint32_t i = 0; i < 3; i++) {
+        flown *f = &all[i];
+        assert_ok(planner_forecast_flight(plan, &costs, symbols, CHUNKS,
+                                          flights[i], &f->predicted));
+        f->measured = measure_flight(r, plan, flights[i]);
+        const double error = fabs(f->predicted / f->measured - 1);
+        worst = fmax(worst, error);
+        if (error > FLIGHT_BOUND)
+            print_error("%s, %u in flight, %u steps: %.0f ns were predicted, "
+                        "they took %.0f\n",
+                        chip, flights[i], plan->n_steps, f->predicted,
+                        f->measured);
+        for (uint32_t j = 0; j < i; j++) {
+            compare_order(chip, f, &all[j]);
+            compare_order(chip, &all[j], f);
+        }
+    }
+    return worst;
+}
+
+static void fly_chip(const char *chip)
+{
+    test_random random = {CHUNK};
+    double worst = 0;
+    rig r;
+    open_chip(&r, chip);
+    r.dtype = CLV_DTYPE_I8;
+    build(&r, CHUNK);
+    for (int i = 0; i < 6; i++) {
+        clv_plan *plan = i == 0   ? even_plan(&r)
+                         : i == 1 ? split_plan(&r)
+                                  : random_plan(&r, &random);
+        worst = fmax(worst, try_flight(&r, chip, plan));
+        clv_plan_destroy(plan);
+    }
+    print_message("%s, in flight: at most %.2f%% off\n", chip, 100 * worst);
+    close_chip(&r);
+    assert_true(worst <= FLIGHT_BOUND);
+}
+
+static void test_flight(void **state)
+{
+    (void)state;
+    static const char *const chips[] = {
+        "int8-npu",    "llm-npu",    "scheinfer-a",      "scheinfer-b",
+        "scheinfer-c", "small-card", "snapdragon-8gen3", "two-npus"};
+    for (uint32_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        fly_chip(chips[i]);
+}
+
 /* A program of fixed shapes reads the whole cache, one with any shape the rows
  * in use; forecasts know it. */
 static void test_static_attention(void **state)
@@ -448,11 +596,9 @@ static void test_static_attention(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefill),
-        cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_static_attention),
-        cmocka_unit_test(test_profile),
-        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_prefill),          cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_static_attention), cmocka_unit_test(test_flight),
+        cmocka_unit_test(test_profile),          cmocka_unit_test(test_cache),
     };
     if (!tmpdir_make(&dir))
         return 1;
