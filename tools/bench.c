@@ -34,11 +34,12 @@ static const tool_option options[] = {
                   "numbers of tokens to generate one by one, 0: none"),
     TOOL_OPT_INTS('d', "n-depth", AT(depths), 0, 1 << 24,
                   "tokens in the context before each test"),
-    TOOL_OPT_INT('b', "batch-size", AT(n_batch), 1, 1 << 24,
-                 "tokens run at once"),
-    TOOL_OPT_INT(0, "flight", AT(n_flight), 1, 8,
+    TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, 1 << 24,
+                 "tokens run at once, 0: 512, or what is faster on a device of "
+                 "fixed lengths"),
+    TOOL_OPT_INT(0, "flight", AT(n_flight), 0, 8,
                  "batches of a prompt under way at once, where several devices "
-                 "work for them"),
+                 "work for them, 0: 1, 2 or 4, whichever is fastest"),
     TOOL_OPT_INT('r', "repetitions", AT(repetitions), 1, BENCH_MAX_REPETITIONS,
                  "times each test is run"),
     TOOL_OPT_FLAG(0, "warmup", AT(warm_up),
@@ -132,11 +133,13 @@ static uint32_t longest(const tool_ints *list)
 static clv_status tell_memory(bench_state *state, uint32_t n_prompt,
                               bool generates)
 {
-    const uint32_t most = (uint32_t)state->args->n_batch;
+    clv_batches batches = {0};
     tool_memory memory;
+    if (n_prompt)
+        CLV_TRY(clv_session_batches(state->session, n_prompt, &batches));
+    const uint32_t n = n_prompt < batches.n_batch ? n_prompt : batches.n_batch;
     CLV_TRY(tool_memory_look(&state->env, state->model, state->session,
-                             generates, n_prompt < most ? n_prompt : most,
-                             false, &memory));
+                             generates, n, false, &memory));
     tool_progress_clear(&state->env.progress);
     tool_memory_print(&memory);
     return CLV_OK;
@@ -219,7 +222,8 @@ static void record_figures(tool_record *record, const bench_state *state,
     tool_record_numbers(record, "samples_ts", rates, n);
 }
 
-static tool_record make_record(const bench_state *state, const char *model,
+static tool_record make_record(const bench_state *state,
+                               const bench_result *result, const char *model,
                                const char *devices)
 {
     const clv_model_info *info = clv_model_describe(state->model);
@@ -234,8 +238,8 @@ static tool_record make_record(const bench_state *state, const char *model,
     tool_record_number(&record, "model_n_params", (double)info->n_params);
     tool_record_string(&record, "devices", devices);
     tool_record_number(&record, "n_threads", n_threads(&state->env));
-    tool_record_number(&record, "n_batch", (double)state->args->n_batch);
-    tool_record_number(&record, "n_flight", (double)state->args->n_flight);
+    tool_record_number(&record, "n_batch", result->batches.n_batch);
+    tool_record_number(&record, "n_flight", result->batches.n_flight);
     tool_record_string(&record, "type_kv", state->args->kv_type);
     tool_record_number(&record, "plan_steps", summary.n_steps);
     tool_record_number(&record, "plan_programs", summary.n_programs);
@@ -272,6 +276,17 @@ static void figure_cells(const bench_state *state, const bench_test *test,
              result->energy_nj / bench_mean(result->ns, n));
 }
 
+/* What was chosen for a prompt, if it is not what is plain. */
+static void add_batches(const bench_state *state, const bench_test *test,
+                        const clv_batches *batches, char *text, size_t size)
+{
+    const bool chosen = (!state->args->n_flight && batches->n_flight > 1) ||
+                        (!state->args->n_batch && batches->n_batch != 512);
+    if (test->prompt && chosen)
+        snprintf(text, size, ", %u x %u tokens", batches->n_flight,
+                 batches->n_batch);
+}
+
 static void add_row(bench_state *state, const bench_test *test,
                     const char *name, const bench_result *result,
                     const bench_use *use)
@@ -286,9 +301,12 @@ static void add_row(bench_state *state, const bench_test *test,
     tool_model_name(state->model, model);
     tool_device_list(&state->env, devices, sizeof devices);
     snprintf(threads, sizeof threads, "%u", n_threads(&state->env));
-    snprintf(steps, sizeof steps, "%u program%s, %u cop%s", summary.n_programs,
-             summary.n_programs == 1 ? "" : "s", summary.n_copies,
-             summary.n_copies == 1 ? "y" : "ies");
+    int length =
+        snprintf(steps, sizeof steps, "%u program%s, %u cop%s",
+                 summary.n_programs, summary.n_programs == 1 ? "" : "s",
+                 summary.n_copies, summary.n_copies == 1 ? "y" : "ies");
+    add_batches(state, test, &result->batches, steps + length,
+                sizeof steps - (size_t)length);
     figure_cells(state, test, result, figures);
     bench_use_text(use, bubbles, sizeof bubbles);
     const char *cells[] = {model,
@@ -304,7 +322,7 @@ static void add_row(bench_state *state, const bench_test *test,
                            figures[2],
                            figures[3],
                            bubbles};
-    tool_record record = make_record(state, model, devices);
+    tool_record record = make_record(state, result, model, devices);
     record_figures(&record, state, test, result);
     bench_use_record(use, &record);
     tool_table_add(&state->table, record, cells);
@@ -333,8 +351,6 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         .ctx = state->env.ctx,
         .session = state->session,
         .watch = state->watch,
-        .n_batch = (uint32_t)state->args->n_batch,
-        .n_flight = (uint32_t)state->args->n_flight,
         .ids = state->ids,
         .repetitions = (uint32_t)state->args->repetitions,
         .warm_up = state->args->warm_up,
@@ -449,8 +465,6 @@ static int run(int argc, char **argv)
                        .prompts = {{512}, 1},
                        .generations = {{128}, 1},
                        .depths = {{0}, 1},
-                       .n_batch = 512,
-                       .n_flight = 1,
                        .repetitions = 5,
                        .warm_up = true};
     uint32_t n;

@@ -18,7 +18,6 @@ typedef struct bench_rig {
     clv_context *ctx;
     clv_session *session;
     clv_watch *watch;
-    uint32_t n_batch, n_flight;
     const int32_t *ids; /* as many as the longest test needs, depth included */
     uint32_t repetitions;
     bool warm_up;
@@ -30,6 +29,7 @@ typedef struct bench_result {
     double energy_nj;                 /* of one of them, the mean; 0: unknown */
     double predicted_ns; /* of one of them, as profiles have it; 0: unknown */
     bool is_virtual;     /* the times are those of simulated devices */
+    clv_batches batches; /* of its prompt */
 } bench_result;
 
 /* What devices did in the repetitions, where a trace is written: the busiest

@@ -8,6 +8,7 @@
 typedef struct lap {
     double ns, energy_nj, predicted_ns;
     bool is_virtual, metered, predicted; /* all of it */
+    clv_batches batches;
 } lap;
 
 /* Runs are timed one by one, so that what is asked of them afterwards is not
@@ -19,9 +20,9 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
     clv_prediction prediction;
     const clv_plan *plan;
     clv_status status = CLV_OK;
+    const uint32_t most = sum->batches.n_batch;
     if (rig->warm_up) /* by its own plan, not by one that other tests left */
-        status = clv_session_prepare(
-            rig->session, n < rig->n_batch ? n : rig->n_batch, &plan);
+        status = clv_session_prepare(rig->session, n < most ? n : most, &plan);
     clv_watch_start(rig->watch);
     if (!status)
         status =
@@ -46,11 +47,14 @@ static clv_status run_once(const bench_rig *rig, const bench_test *test,
                            bool predict, lap *sum)
 {
     const int32_t *ids = rig->ids + test->depth;
-    uint32_t most = !test->prompt       ? 1
-                    : rig->n_flight > 1 ? test->n
-                                        : rig->n_batch;
     clv_status status = clv_session_truncate(rig->session, test->depth);
     *sum = (lap){.is_virtual = true, .metered = true, .predicted = true};
+    if (!status)
+        status = clv_session_batches(rig->session, test->prompt ? test->n : 1,
+                                     &sum->batches);
+    const clv_batches *b = &sum->batches;
+    const bool flies = b->n_flight > 1 && test->n >= 2 * b->n_batch;
+    const uint32_t most = !test->prompt ? 1 : flies ? test->n : b->n_batch;
     for (uint32_t done = 0, n; !status && done < test->n; done += n) {
         n = test->n - done < most ? test->n - done : most;
         status = run_batch(rig, ids + done, n, predict, sum);
@@ -98,6 +102,7 @@ clv_status bench_measure(const bench_rig *rig, const bench_test *test,
         const bool predict = i + 1 == n; /* what runs once all is warm */
         status = run_once(rig, test, predict, &once);
         out->ns[i] = fmax(once.ns, 1);
+        out->batches = once.batches;
         out->energy_nj += once.energy_nj / n;
         out->is_virtual = out->is_virtual && once.is_virtual;
         metered = metered && once.metered;

@@ -59,12 +59,13 @@ static const tool_option options[] = {
                  "tokens of the prompt that --context-shift never forgets, -1: "
                  "all"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
-                 "tokens of the prompt run at once, 0: 512"),
+                 "tokens of the prompt run at once, 0: 512, or what is faster "
+                 "on a device of fixed lengths"),
     TOOL_OPT_INT(0, "ubatch-size|-ub", AT(n_ubatch), 0, INT32_MAX,
                  "the same, where it is less"),
-    TOOL_OPT_INT(0, "flight", AT(n_flight), 1, 8,
+    TOOL_OPT_INT(0, "flight", AT(n_flight), 0, 8,
                  "batches of the prompt under way at once, where several "
-                 "devices work for them"),
+                 "devices work for them, 0: 1, 2 or 4, whichever is fastest"),
     TOOL_OPTIONS_WEIGHTS(run_args),
     TOOL_OPTION_KV_TYPE(run_args),
     TOOL_OPT_CHOICE(0, "cache-type-k|-ctk", "TYPE", AT(k_type), "f16|f32|q8_0",
@@ -115,6 +116,7 @@ typedef struct run_state {
     int32_t *ids;
     uint64_t n_ids;
     tool_memory memory;
+    clv_batches batches; /* of the prompt */
     bool write_failed;
 } run_state;
 
@@ -255,6 +257,11 @@ static void print_choice(const run_state *state)
             clv_session_n_ctx(state->session),
             tool_bytes(clv_session_kv_size(state->session), kv));
     tool_memory_print(&state->memory);
+    if (state->n_ids > state->batches.n_batch)
+        fprintf(stderr,
+                "%-8s %" PRIu64 " tokens in batches of %u, %u at once\n",
+                "prompt", state->n_ids, state->batches.n_batch,
+                state->batches.n_flight);
     if (state->args->sampling.temperature > 0)
         fprintf(stderr, "%-8s %" PRIu64 "\n", "seed", state->seed);
     fputc('\n', stderr);
@@ -382,13 +389,15 @@ static int generate(run_state *state)
  * that neither this nor messages about it fall into the text. */
 static clv_status prepare(run_state *state)
 {
-    const uint32_t most =
-        batch_size(state->args) ? batch_size(state->args) : 512;
-    const uint32_t n = state->n_ids < most ? (uint32_t)state->n_ids : most;
+    const uint32_t n_ids = (uint32_t)state->n_ids;
+    clv_batches *batches = &state->batches;
     const clv_plan *plan;
     uint64_t begin = clv_now_ns();
     clv_status status =
-        n ? clv_session_prepare(state->session, n, &plan) : CLV_OK;
+        n_ids ? clv_session_batches(state->session, n_ids, batches) : CLV_OK;
+    const uint32_t n = n_ids < batches->n_batch ? n_ids : batches->n_batch;
+    if (!status && n)
+        status = clv_session_prepare(state->session, n, &plan);
     if (!status && state->args->n_predict)
         status = clv_session_prepare(state->session, 1, &plan);
     if (!status)
@@ -465,7 +474,6 @@ static int run(int argc, char **argv)
 {
     run_args args = {
         .weights = {.mmap = true},
-        .n_flight = 1,
         .kv_type = "f16",
         .n_predict = -1,
         .escape = true,

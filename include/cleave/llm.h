@@ -169,11 +169,14 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
-    uint32_t n_batch;           /* tokens a run at most; 0: 512 */
+    uint32_t n_batch;           /* tokens a run at most; 0: 512, or 256 or 1024
+                                   where a device has programs for so many and
+                                   a text should take less time with them */
     uint32_t n_flight;          /* whole batches of a long text that may be
                                    under way at once, where several devices
                                    work for them, each with memory for its
-                                   values; 0: 1, at most 8 */
+                                   values, at most 8; 0: one, or two or four
+                                   where a text should take less time then */
     uint32_t kv_dtype;          /* CLV_DTYPE_F16 (0), F32 or, where heads have
                                  a multiple of 32 channels, Q8_0 */
     clv_device *const *devices; /* NULL: all of the context */
@@ -225,6 +228,14 @@ CLV_API clv_status clv_session_weigh(clv_session *session, uint32_t n,
 CLV_API clv_status clv_session_profile(clv_session *session,
                                        const uint32_t *lengths, uint32_t n,
                                        const clv_profile_params *params);
+/* How a text of n more tokens is run, which plans may be made to find out: in
+ * batches of n_batch tokens, n_flight whole ones at a time. Where all logits
+ * are asked for, in those of the parameters. */
+typedef struct clv_batches {
+    uint32_t n_batch, n_flight;
+} clv_batches;
+CLV_API clv_status clv_session_batches(clv_session *session, uint32_t n,
+                                       clv_batches *out);
 /* The plan of the latest run; NULL before the first. */
 CLV_API const clv_plan *clv_session_plan(const clv_session *session);
 

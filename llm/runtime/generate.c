@@ -23,11 +23,11 @@ typedef struct generation {
 static clv_status run_prompt(generation *g)
 {
     const clv_generate_params *p = g->params;
-    const uint32_t at_once = llm_session_at_once(g->session);
     clv_status status = llm_session_check(g->session, p->prompt, p->n_prompt);
     if (status)
         return clv_error_prefix(status, "prompt");
 
+    const uint32_t at_once = llm_session_at_once(g->session, p->n_prompt);
     const uint32_t position = clv_session_position(g->session);
     for (uint32_t done = 0; done < p->n_prompt && !status;) {
         const uint32_t left = p->n_prompt - done;

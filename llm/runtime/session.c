@@ -6,18 +6,17 @@
 #include "profile.h"
 #include "../models/rope.h"
 #include "runners.h"
+#include "split.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_CTX 4096
-#define DEFAULT_BATCH 512
 
 struct clv_session {
     clv_model *model;
     uint32_t n_ctx, n_batch;
-    uint32_t n_flight;    /* runs of batches at once */
     clv_device **devices; /* owned; NULL: all */
     uint32_t n_devices;
     uint32_t n_lost; /* devices left out so far */
@@ -31,6 +30,7 @@ struct clv_session {
                    the frequencies are others */
     bool far;   /* with frequencies for long contexts */
     llm_runners runners;
+    llm_splits splits;
     const llm_runner *latest; /* one of them, or NULL */
     const llm_runner *flown;  /* one of them: it ran these chunks of the latest
                                  evaluation in flight; NULL: there were none */
@@ -77,14 +77,16 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
                 "context of %u tokens: the model was trained for %u and may "
                 "lose the thread beyond",
                 s->n_ctx, trained);
-    s->n_batch = p->n_batch ? p->n_batch : DEFAULT_BATCH;
+    s->n_batch = p->n_batch ? p->n_batch : LLM_SPLIT_BATCH;
     if (s->n_batch > s->n_ctx)
         s->n_batch = s->n_ctx;
-    s->n_flight = p->n_flight ? p->n_flight : 1;
-    if (s->n_flight > LLM_MAX_FLIGHT)
+    s->splits.n_batch =
+        p->n_batch || s->n_batch < LLM_SPLIT_BATCH ? s->n_batch : 0;
+    s->splits.n_flight = p->n_flight;
+    if (p->n_flight > LLM_MAX_FLIGHT)
         return clv_error(CLV_ERR_LIMIT,
                          "%u runs in flight; at most %d (n_flight)",
-                         s->n_flight, LLM_MAX_FLIGHT);
+                         p->n_flight, LLM_MAX_FLIGHT);
     CLV_TRY(check_kv_dtype(s->model->hp, p->kv_dtype));
     if (!p->devices != !p->n_devices)
         return clv_error(CLV_ERR_INVALID,
@@ -280,12 +282,6 @@ clv_model *llm_session_model(const clv_session *session)
     return session->model;
 }
 
-uint32_t llm_session_at_once(const clv_session *session)
-{
-    return session->n_flight == 1 ? session->n_batch
-                                  : session->n_batch * session->n_flight * 4;
-}
-
 const int32_t *llm_session_ids(const clv_session *session)
 {
     return session->ids;
@@ -319,6 +315,15 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
+/* Runners that others replaced. */
+static void forget_dropped(clv_session *s)
+{
+    if (!llm_runners_hold(&s->runners, s->latest))
+        s->latest = NULL;
+    if (!llm_runners_hold(&s->runners, s->flown))
+        s->flown = NULL;
+}
+
 /* A runner for n more tokens, once `ahead` others have been run. It may replace
  * the latest one. */
 static clv_status get_runner(clv_session *s, uint32_t n, uint32_t ahead,
@@ -332,10 +337,7 @@ static clv_status get_runner(clv_session *s, uint32_t n, uint32_t ahead,
         .prepare = prepare,
     };
     clv_status status = llm_runners_get(&s->runners, &request, out);
-    if (!llm_runners_hold(&s->runners, s->latest))
-        s->latest = NULL;
-    if (!llm_runners_hold(&s->runners, s->flown))
-        s->flown = NULL;
+    forget_dropped(s);
     return status;
 }
 
@@ -351,6 +353,7 @@ static clv_status leave_lost_out(clv_session *s)
                          "no device of the session is left; open a new context "
                          "to use them again");
     s->latest = s->flown = NULL;
+    llm_split_forget(&s->splits);
     llm_runners_finish(&s->runners);
     const bool gone = llm_kv_cache_lost(&s->cache);
     s->stale |= gone;
@@ -415,7 +418,7 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                const clv_plan **plan)
 {
     llm_runner *runner;
-    if (!session || !plan || !n || n > session->n_batch)
+    if (!session || !plan || !n || n > llm_split_most(&session->splits))
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_prepare: no session, or %u tokens where "
                          "1 to the batch are",
@@ -507,31 +510,78 @@ static void keep_ids(clv_session *s, const int32_t *ids, uint32_t n)
     s->position += n;
 }
 
+static llm_split_text text_of(const clv_session *s, uint32_t n)
+{
+    return (llm_split_text){
+        .n = n, .position = s->position, .n_ctx = s->n_ctx, .far = s->far};
+}
+
+/* How to run n more tokens. What keeps from a choice shows when they are run.
+ */
+static llm_split choose_split(clv_session *s, uint32_t n, uint32_t which)
+{
+    const llm_split plain = llm_split_plain(&s->splits);
+    const llm_split_text text = text_of(s, n);
+    llm_split split;
+    if (which == CLV_LOGITS_ALL || s->stale || leave_lost_out(s) || s->stale)
+        return plain;
+    const clv_status status =
+        llm_split_choose(&s->splits, &s->runners, &text, &split);
+    forget_dropped(s);
+    return status ? plain : split;
+}
+
+uint32_t llm_session_at_once(clv_session *session, uint32_t n)
+{
+    const llm_split split = choose_split(session, n, CLV_LOGITS_LAST);
+    return split.length * (split.n_flight > 1 ? split.n_flight * 4 : 1);
+}
+
+clv_status clv_session_batches(clv_session *session, uint32_t n,
+                               clv_batches *out)
+{
+    if (!session || !n || n > session->n_ctx - session->position || !out)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_batches: no session or result, or %u "
+                         "tokens, which the context has no room for",
+                         n);
+    const llm_split split = choose_split(session, n, CLV_LOGITS_LAST);
+    *out = (clv_batches){.n_batch = split.length, .n_flight = split.n_flight};
+    return CLV_OK;
+}
+
 /* As many whole batches as there are, in flight, where several devices work for
  * them. *done: their tokens, which have been run. */
 static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
-                             uint32_t which, float *rows, uint32_t *done)
+                             uint32_t which, const llm_split *split,
+                             float *rows, uint32_t *done)
 {
     llm_chunks chunks = {.ids = ids,
-                         .n = n / s->n_batch,
-                         .length = s->n_batch,
+                         .n = n / split->length,
+                         .length = split->length,
                          .position = s->position,
-                         .n_flight = s->n_flight,
+                         .n_flight = split->n_flight,
                          .far = s->far,
                          .cancelled = &s->cancelled,
                          .rows = rows};
     llm_runner *runner = NULL;
     uint32_t n_done = 0;
-    if (s->n_flight == 1 || chunks.n < 2 || s->stale)
+    if (split->n_flight == 1 || chunks.n < 2 || s->stale)
         return CLV_OK;
     CLV_TRY(reserve_ids(s, chunks.n * chunks.length));
     CLV_TRY(leave_lost_out(s));
-    CLV_TRY(get_runner(s, s->n_batch, (chunks.n - 1) * chunks.length, which,
+    CLV_TRY(get_runner(s, chunks.length, (chunks.n - 1) * chunks.length, which,
                        false, &runner));
     if (s->stale || clv_plan_summarise(runner->plan).n_devices < 2)
         return CLV_OK;
+    const bool warm = runner->latest && runner->n_runs > 1;
+    const llm_split_text text = text_of(s, n);
+    const uint64_t begin = clv_now_ns();
     const clv_status status =
         llm_chunks_run(runner, &s->runners.params, &chunks, &n_done);
+    if (!status && warm)
+        llm_split_judge(&s->splits, &text, runner,
+                        (double)(clv_now_ns() - begin));
     *done = n_done * chunks.length;
     keep_ids(s, ids, *done);
     s->latest = n_done ? runner : s->latest;
@@ -542,11 +592,12 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
 
 /* If a device fails, the rest is left to be run without it. */
 static clv_status run_in_flight(clv_session *s, const int32_t *ids, uint32_t n,
-                                uint32_t which, float *rows, uint32_t *done)
+                                uint32_t which, const llm_split *split,
+                                float *rows, uint32_t *done)
 {
     const uint32_t lost = count_lost(s);
     *done = 0;
-    const clv_status status = run_chunks(s, ids, n, which, rows, done);
+    const clv_status status = run_chunks(s, ids, n, which, split, rows, done);
     if (!status || count_lost(s) == lost || count_lost(s) == count_devices(s))
         return status;
     clv_log(s->model->ctx, CLV_LOG_ERROR,
@@ -559,9 +610,10 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                               uint32_t which, float *rows)
 {
     const uint64_t n_vocab = s->model->hp->n_vocab;
+    const llm_split split = choose_split(s, n, which);
     uint32_t done;
     s->flown = NULL;
-    CLV_TRY(run_in_flight(s, ids, n, which, rows, &done));
+    CLV_TRY(run_in_flight(s, ids, n, which, &split, rows, &done));
     s->rest = done < n;
     while (done < n) {
         if (atomic_exchange(&s->cancelled, false))
@@ -570,7 +622,7 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                        : clv_error(CLV_ERR_CANCELLED,
                                    "cancelled after %u of %u tokens", done, n);
         const uint32_t left = n - done;
-        const uint32_t batch = left < s->n_batch ? left : s->n_batch;
+        const uint32_t batch = left < split.length ? left : split.length;
         llm_runner *runner = NULL;
         CLV_TRY(reserve_ids(s, batch));
         CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
@@ -581,6 +633,8 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         keep_ids(s, ids + done, batch);
         done += batch;
     }
+    if (s->latest && s->latest->learned == CLV_LEARNED_COSTS)
+        llm_split_forget(&s->splits);
     return CLV_OK;
 }
 

@@ -4,9 +4,9 @@
 #include "model.h"
 
 clv_model *llm_session_model(const clv_session *session);
-/* Tokens of a long text to evaluate at a time: a batch, or where batches are in
+/* Tokens of a text of n to evaluate at a time: a batch, or where batches are in
  * flight, so many that devices seldom run out of them. */
-uint32_t llm_session_at_once(const clv_session *session);
+uint32_t llm_session_at_once(clv_session *session, uint32_t n);
 /* [position]: the tokens in the cache, until it changes. */
 const int32_t *llm_session_ids(const clv_session *session);
 /* Removes a cancellation that came after the run it was meant for. */

@@ -271,7 +271,7 @@ static void open_speaker(speaker *s, mix *m)
     clv_session_params params = {
         .n_ctx = N_CTX,
         .n_batch = MIX_PICK(r, 1, 2, 3, 4, 6, 8),
-        .n_flight = MIX_PICK(r, 1, 2, 3, 4, 5, 8),
+        .n_flight = MIX_PICK(r, 0, 1, 2, 3, 4, 5, 8),
         .kv_dtype = m->tiny.n_experts
                         ? CLV_DTYPE_F32
                         : MIX_PICK(r, CLV_DTYPE_F32, CLV_DTYPE_F16),

@@ -1,0 +1,277 @@
+#include "split.h"
+
+#include "choice.h"
+#include "chunks.h"
+
+#include <string.h>
+
+/* Lengths of batches to compare: LLM_SPLIT_BATCH / 2, * 1 and * 2. */
+#define UNIT (LLM_SPLIT_BATCH / 2)
+#define MAX_LENGTHS 3
+/* Up to here, and from there to twice as far each, texts share choices. */
+#define NEAR_POSITIONS 1024
+/* Of more chunks in flight the first ones tell how long all take. */
+#define MAX_CHUNKS 8
+/* What takes more memory takes less time by this part. */
+#define GAIN 0.03
+#define GAIN_REAL 0.1
+
+static const uint32_t flights[] = {1, 2, 4};
+#define N_FLIGHTS (sizeof flights / sizeof *flights)
+
+/* A length with its plan. */
+typedef struct batch {
+    uint32_t length;
+    llm_runner *runner;
+    bool own; /* not one of the runners */
+} batch;
+
+typedef struct comparison {
+    const llm_split_text *text;
+    batch batches[MAX_LENGTHS]; /* ascending */
+    uint32_t n_batches;
+    uint32_t n; /* tokens, in whole units where those were chosen from */
+    bool failed;
+} comparison;
+
+llm_split llm_split_plain(const llm_splits *s)
+{
+    return (llm_split){.length = s->n_batch ? s->n_batch : LLM_SPLIT_BATCH,
+                       .n_flight = s->n_flight ? s->n_flight : 1};
+}
+
+uint32_t llm_split_most(const llm_splits *s)
+{
+    return s->n_batch ? s->n_batch : 2 * LLM_SPLIT_BATCH;
+}
+
+static bool several_devices(const llm_runners *r)
+{
+    return r->params.devices ? r->params.n_devices > 1
+                             : clv_context_device_count(r->model->ctx) > 1;
+}
+
+void llm_split_forget(llm_splits *s)
+{
+    s->n_choices = 0;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Choices so far                                                            */
+
+static llm_split_choice key_of(const llm_splits *s, const llm_split_text *text)
+{
+    const uint32_t unit = s->n_batch ? s->n_batch : UNIT;
+    uint32_t position = text->position / NEAR_POSITIONS, class = 0;
+    for (; position; position /= 2)
+        class ++;
+    return (llm_split_choice){.n = (text->n + unit - 1) / unit,
+                              .whole = text->n / unit,
+                              .position = class};
+}
+
+static llm_split_choice *find(llm_splits *s, const llm_split_choice *key)
+{
+    for (uint32_t i = 0; i < s->n_choices && i < LLM_MAX_SPLITS; i++) {
+        llm_split_choice *c = &s->choices[i];
+        if (c->n == key->n && c->whole == key->whole &&
+            c->position == key->position)
+            return c;
+    }
+    return NULL;
+}
+
+static bool is_real(const llm_runner *runner)
+{
+    clv_device *dev;
+    for (uint32_t i = 0; (dev = clv_plan_device(runner->plan, i)); i++)
+        if (clv_device_info_of(dev)->clock != CLV_CLOCK_VIRTUAL)
+            return true;
+    return false;
+}
+
+void llm_split_judge(llm_splits *s, const llm_split_text *text,
+                     const llm_runner *runner, double ns)
+{
+    const llm_split_choice key = key_of(s, text);
+    llm_split_choice *c = find(s, &key);
+    if (!c || !(c->split.plain_ns > 0) || ns <= c->split.plain_ns ||
+        !is_real(runner))
+        return;
+    clv_log(runner->model->ctx, CLV_LOG_INFO,
+            "batches in flight took %.3f s, one at a time should take %.3f",
+            ns * 1e-9, c->split.plain_ns * 1e-9);
+    c->split = llm_split_plain(s);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Batches to compare                                                        */
+
+static bool has_length(const llm_runners *r, uint32_t length)
+{
+    for (uint32_t i = 0; i < r->n_lengths; i++)
+        if (r->lengths[i] == length)
+            return true;
+    return false;
+}
+
+static bool can_choose_length(const llm_splits *s, const llm_runners *r,
+                              const llm_split_text *text)
+{
+    return !s->n_batch && r->fixed && !r->params.scarce && !r->params.n_plans &&
+           text->n >= LLM_SPLIT_BATCH;
+}
+
+/* A plan that was made is kept until all are compared; it may be one of the
+ * runners' that others push out. */
+static clv_status add_batch(comparison *c, llm_runners *r, uint32_t length)
+{
+    const llm_split_text *t = c->text;
+    const llm_request request = {
+        .n = length, .n_free = t->n_ctx - t->position, .prepare = true};
+    batch *b = &c->batches[c->n_batches];
+    CLV_TRY(llm_choice_make(r, &request, &b->runner));
+    b->length = length;
+    b->own = !llm_runners_hold(r, b->runner);
+    c->n_batches++;
+    return CLV_OK;
+}
+
+/* Those that fit the context, of the lengths that devices have. */
+static clv_status plan_lengths(comparison *c, llm_runners *r)
+{
+    const llm_split_text *t = c->text;
+    llm_shape shapes[LLM_MAX_TRIED];
+    const llm_request any = {.n = LLM_SPLIT_BATCH,
+                             .n_free = t->n_ctx - t->position};
+    uint32_t n;
+    c->n = (t->n + UNIT - 1) / UNIT * UNIT;
+    if (c->n > any.n_free || any.n_free < LLM_SPLIT_BATCH)
+        return CLV_OK;
+    CLV_TRY(llm_choice_shapes(r, &any, shapes, &n));
+    for (uint32_t length = UNIT; length <= 2 * LLM_SPLIT_BATCH; length *= 2)
+        if (length == LLM_SPLIT_BATCH ||
+            (has_length(r, length) && length <= c->n))
+            CLV_TRY(add_batch(c, r, length));
+    return CLV_OK;
+}
+
+/* The runner that the text needs in any case. */
+static clv_status plan_one(comparison *c, llm_runners *r, uint32_t length)
+{
+    const llm_split_text *t = c->text;
+    const llm_request request = {.n = length, .n_free = t->n_ctx - t->position};
+    batch *b = &c->batches[0];
+    c->n = t->n;
+    CLV_TRY(llm_runners_get(r, &request, &b->runner));
+    b->length = length;
+    c->n_batches = clv_plan_summarise(b->runner->plan).n_devices > 1;
+    return CLV_OK;
+}
+
+static void finish(comparison *c)
+{
+    for (uint32_t i = 0; i < c->n_batches; i++)
+        if (c->batches[i].own)
+            llm_runner_destroy(c->batches[i].runner);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Comparison                                                                */
+
+static double time_of(comparison *c, const batch *b, uint32_t n,
+                      uint32_t n_flight, uint32_t position)
+{
+    const uint32_t some = n < MAX_CHUNKS ? n : MAX_CHUNKS;
+    const llm_chunks chunks = {.n = some,
+                               .length = b->length,
+                               .position = position,
+                               .n_flight = n_flight,
+                               .far = c->text->far};
+    clv_prediction prediction;
+    if (!n)
+        return 0;
+    if (llm_chunks_predict(b->runner, &chunks, &prediction)) {
+        c->failed = true;
+        return 0;
+    }
+    return prediction.ns * n / some;
+}
+
+/* Whole batches in flight, and then what is left in the shortest batch that
+ * holds it. */
+static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
+{
+    const uint32_t whole = c->text->n / b->length;
+    const uint32_t rest =
+        c->n > whole * b->length ? c->n - whole * b->length : 0;
+    const uint32_t position = c->text->position;
+    double ns = time_of(c, b, whole, n_flight, position);
+    const batch *last = c->batches;
+    while (last < b && last->length < rest)
+        last++;
+    if (c->n_batches > 1 && rest)
+        ns += time_of(c, last, 1, 1, position + whole * b->length);
+    return ns;
+}
+
+static void compare(comparison *c, const llm_splits *s, llm_split *best)
+{
+    const batch *b = c->batches, *end = b + c->n_batches;
+    while (b->length != best->length)
+        b++;
+    const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
+    best->plain_ns = time_of_text(c, b, best->n_flight);
+    double least = best->plain_ns, needed = 1 - gain;
+    uint32_t most = 0; /* tokens at once, of the best so far */
+    for (b = c->batches; b < end; b++)
+        for (uint32_t f = 0; f < (s->n_flight ? 1 : N_FLIGHTS); f++) {
+            const uint32_t n_flight = s->n_flight ? s->n_flight : flights[f];
+            if (f && n_flight > c->text->n / b->length)
+                continue;
+            const uint32_t tokens = b->length * n_flight;
+            const double ns = time_of_text(c, b, n_flight);
+            /* What is the plain way, or takes less memory, is kept. */
+            if (ns >= least * (tokens > most ? needed : 1))
+                continue;
+            least = ns;
+            most = tokens;
+            best->length = b->length;
+            best->n_flight = n_flight;
+        }
+    if (c->failed)
+        *best = llm_split_plain(s);
+}
+
+clv_status llm_split_choose(llm_splits *s, llm_runners *r,
+                            const llm_split_text *text, llm_split *out)
+{
+    const llm_split_choice key = key_of(s, text);
+    comparison c = {.text = text};
+    clv_status status = CLV_OK;
+    *out = llm_split_plain(s);
+    const bool lengths = can_choose_length(s, r, text);
+    const bool several =
+        !s->n_flight && several_devices(r) && text->n >= 2 * out->length;
+    llm_split_choice *known = lengths || several ? find(s, &key) : NULL;
+    if (known)
+        *out = known->split;
+    if (known || !(lengths || several))
+        return CLV_OK;
+    if (lengths)
+        status = plan_lengths(&c, r);
+    else
+        status = plan_one(&c, r, out->length);
+    if (!status && c.n_batches)
+        compare(&c, s, out);
+    finish(&c);
+    if (status)
+        return status;
+    known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
+    *known = key;
+    known->split = *out;
+    clv_log(r->model->ctx, CLV_LOG_INFO,
+            "%u tokens run in batches of %u, %u in flight", text->n,
+            out->length, out->n_flight);
+    return CLV_OK;
+}

@@ -1,0 +1,59 @@
+/*
+ * How a long text is divided into batches: how many tokens each has, and how
+ * many are in flight at once. What the caller did not ask for is chosen by the
+ * forecast, for the text at hand:
+ *
+ *   - batches of half as many, as many and twice as many tokens as
+ *     LLM_SPLIT_BATCH, of those that a device of static shapes has programs
+ *     for; other devices share one graph for batches of all lengths, so those
+ *     texts keep to it;
+ *   - one, two or four of them in flight, where several devices work for them.
+ *
+ * What takes more memory has to be 3% faster for it, and on devices in real
+ * time 10%, as profiles are less sure there. If it then takes longer than is
+ * forecast for one batch at a time, it is not used again.
+ *
+ * Choices are kept for texts of about the same length and position.
+ */
+#pragma once
+
+#include "runners.h"
+
+#define LLM_SPLIT_BATCH 512u
+#define LLM_MAX_SPLITS 16
+
+typedef struct llm_split {
+    uint32_t length;   /* tokens of a batch, at most */
+    uint32_t n_flight; /* whole batches at once */
+    double plain_ns;   /* what llm_split_plain() should take; 0: not known */
+} llm_split;
+
+typedef struct llm_split_text {
+    uint32_t n, position; /* tokens, and of the first */
+    uint32_t n_ctx;
+    bool far;
+} llm_split_text;
+
+typedef struct llm_split_choice {
+    uint32_t n, whole, position; /* of a text, in units */
+    llm_split split;
+} llm_split_choice;
+
+typedef struct llm_splits {
+    uint32_t n_batch, n_flight; /* as asked for; 0: to be chosen */
+    llm_split_choice choices[LLM_MAX_SPLITS]; /* the latest ones */
+    uint32_t n_choices;                       /* so far */
+} llm_splits;
+
+/* Without choosing: what was asked for, or one batch at a time. */
+llm_split llm_split_plain(const llm_splits *s);
+/* The longest batch that may be chosen. */
+uint32_t llm_split_most(const llm_splits *s);
+/* Where nothing can be forecast it is the plain one. */
+clv_status llm_split_choose(llm_splits *s, llm_runners *r,
+                            const llm_split_text *text, llm_split *out);
+/* Runs showed other costs. */
+void llm_split_forget(llm_splits *s);
+/* Batches of the text that were in flight took so long. */
+void llm_split_judge(llm_splits *s, const llm_split_text *text,
+                     const llm_runner *runner, double ns);

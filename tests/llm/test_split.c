@@ -1,0 +1,242 @@
+/* How texts are divided into batches. The first reference device has lengths,
+ * the second takes any. Predicted times are made up here. */
+#include "rig.h"
+
+#include "runtime/split.h"
+#include "../../core/plan/plan.h"
+
+#include <stdio.h>
+
+/* Linked with --wrap: what n_runs of n tokens take, ns; NULL: unknown. */
+static double (*predict)(uint32_t n, uint32_t n_runs, uint32_t n_flight);
+static uint32_t n_predicted;
+clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
+                                          const int64_t *symbols,
+                                          uint32_t n_symbols, uint32_t n_runs,
+                                          uint32_t n_flight,
+                                          clv_prediction *out);
+clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
+                                          const int64_t *symbols,
+                                          uint32_t n_symbols, uint32_t n_runs,
+                                          uint32_t n_flight,
+                                          clv_prediction *out)
+{
+    const uint32_t n = (uint32_t)plan->source->tensors[0].dims[0];
+    assert_true(symbols[n_symbols - 1] >= n);
+    n_predicted++;
+    *out = (clv_prediction){predict ? predict(n, n_runs, n_flight) : 0, 0};
+    return predict ? CLV_OK
+                   : clv_error(CLV_ERR_NOT_FOUND, "what it takes is not known");
+}
+
+/* All plans work on both devices. */
+static bool on_both = true;
+clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
+clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
+clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
+{
+    clv_plan_summary summary = __real_clv_plan_summarise(plan);
+    summary.n_devices = on_both ? 2 : 1;
+    return summary;
+}
+
+#define LENGTHS "ref.static0=1,128,256,512,1024 "
+#define CONTEXT 4096
+
+typedef struct shop {
+    rig_world world;
+    clv_model *model;
+    llm_source *source;
+    llm_kv_cache cache;
+    llm_runners runners;
+    llm_splits splits;
+} shop;
+
+static void open_shop(shop *s, const char *settings, llm_splits asked)
+{
+    char all[512];
+    const tiny_params p = tiny_defaults();
+    *s = (shop){.splits = asked};
+    snprintf(all, sizeof all, "core.plugins=ref %s", settings);
+    rig_open(&s->world, NULL, all);
+    s->model = rig_model(s->world.ctx, &p, &s->source);
+    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, CONTEXT,
+                                CLV_DTYPE_F32));
+    s->runners =
+        (llm_runners){.model = s->model, .cache = &s->cache, .n_batch = 512};
+    assert_ok(llm_runners_reset(&s->runners, NULL, 0, NULL, 0));
+}
+
+static void close_shop(shop *s)
+{
+    llm_runners_finish(&s->runners);
+    llm_kv_cache_finish(&s->cache);
+    clv_model_destroy(s->model);
+    rig_close(&s->world);
+    predict = NULL;
+    on_both = true;
+}
+
+static void check_at(shop *s, uint32_t n, uint32_t position, uint32_t length,
+                     uint32_t n_flight)
+{
+    const llm_split_text text = {
+        .n = n, .position = position, .n_ctx = CONTEXT};
+    llm_split split;
+    assert_ok(llm_split_choose(&s->splits, &s->runners, &text, &split));
+    assert_int_equal(split.length, length);
+    assert_int_equal(split.n_flight, n_flight);
+}
+
+static void check(shop *s, uint32_t n, uint32_t length, uint32_t n_flight)
+{
+    check_at(s, n, 0, length, n_flight);
+}
+
+/* ------------------------------------------------------------------------ */
+
+/* Each run costs as much as 200 tokens do. */
+static double long_ones(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return n_runs * (200.0 + n);
+}
+
+/* In flight, runs of 256 tokens take half of it. */
+static double in_flight(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    const double gain = n == 256 && n_flight > 1 ? 1.0 / n_flight : 0;
+    return n_runs * n * (1 - gain);
+}
+
+/* By 2% for each more in flight. */
+static double little(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    return n_runs * n * (1 - 0.02 * n_flight);
+}
+
+static double much(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    return n_runs * n / (double)n_flight;
+}
+
+static void test_lengths(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){0});
+    predict = long_ones;
+    check(&s, 1024, 1024, 1);
+    check(&s, 2048, 1024, 1);
+    check(&s, 900, 1024, 1);
+    check(&s, 512, 512, 1);
+    check(&s, 768, 512, 1); /* 512 and 256 rather than three of 256 */
+    check(&s, 300, 512, 1); /* the plan of 300 tokens decides */
+    check_at(&s, 1024, 3000, 1024, 1);
+    check_at(&s, 600, CONTEXT - 600, 512, 1); /* nothing can be padded */
+    assert_int_equal(s.runners.n, 0);         /* none was compiled */
+    close_shop(&s);
+    open_shop(&s, "ref.static0=1,128,512", (llm_splits){0});
+    predict = long_ones;
+    check(&s, 2048, 512, 1);
+    close_shop(&s);
+}
+
+static void test_flights(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){0});
+    predict = in_flight;
+    check(&s, 1024, 256, 2);
+    check(&s, 512, 256, 2);
+    predict = little; /* what is kept does not change */
+    check(&s, 1024, 256, 2);
+    llm_split_forget(&s.splits);
+    check(&s, 2048, 512, 1);
+    predict = NULL;
+    llm_split_forget(&s.splits);
+    check(&s, 2048, 512, 1);
+    close_shop(&s);
+}
+
+/* What the caller asks for stays. */
+static void test_asked_for(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){.n_batch = 128});
+    predict = much;
+    check(&s, 1024, 128, 4);
+    check(&s, 256, 128, 2);
+    check(&s, 255, 128, 1);
+    close_shop(&s);
+    open_shop(&s, LENGTHS, (llm_splits){.n_flight = 3});
+    predict = long_ones;
+    check(&s, 2048, 1024, 3);
+    close_shop(&s);
+    open_shop(&s, LENGTHS, (llm_splits){.n_batch = 128, .n_flight = 1});
+    n_predicted = 0;
+    predict = much;
+    check(&s, 1024, 128, 1);
+    assert_int_equal(n_predicted, 0);
+    close_shop(&s);
+}
+
+/* Devices that take any length share one graph, which is used anyway. */
+static void test_open_length(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "", (llm_splits){0});
+    predict = much;
+    check(&s, 1023, 512, 1);
+    assert_int_equal(s.runners.n, 0);
+    check(&s, 1024, 512, 2);
+    check(&s, 4096, 512, 4);
+    assert_int_equal(s.runners.n, 1);
+    n_predicted = 0;
+    check(&s, 4096, 512, 4);
+    assert_int_equal(n_predicted, 0);
+    on_both = false;
+    llm_split_forget(&s.splits);
+    check(&s, 4096, 512, 1);
+    assert_int_equal(n_predicted, 0);
+    close_shop(&s);
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = much;
+    check(&s, 4096, 512, 1);
+    assert_int_equal(s.runners.n, 0);
+    assert_int_equal(n_predicted, 0);
+    close_shop(&s);
+}
+
+/* In real time a tenth has to be gained, and what then takes longer is given
+ * up. */
+static void test_judged(void **state)
+{
+    (void)state;
+    const llm_split_text text = {.n = 2048, .n_ctx = CONTEXT};
+    shop s;
+    open_shop(&s, "", (llm_splits){0});
+    predict = much;
+    check(&s, 2048, 512, 4);
+    llm_split_judge(&s.splits, &text, s.runners.items[0], 2048);
+    check(&s, 2048, 512, 4);
+    llm_split_judge(&s.splits, &text, s.runners.items[0], 2049);
+    check(&s, 2048, 512, 1);
+    predict = little;
+    llm_split_forget(&s.splits);
+    check(&s, 2048, 512, 1);
+    close_shop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_flights),
+        cmocka_unit_test(test_asked_for), cmocka_unit_test(test_open_length),
+        cmocka_unit_test(test_judged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
