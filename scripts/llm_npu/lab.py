@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import shutil
 import tempfile
 
 from runs import ROOT, Failure, nodes_of, sets
@@ -11,6 +12,7 @@ CHIP = os.path.join(ROOT, "conf", "soc", "llm-npu.ini")
 NPU, GPU, CPU = "npu_sim:hexagon", "npu_sim:adreno", "npu_sim:cpu"
 CHUNK = 256   # llm.npu's (3.2)
 FLIGHT = 4    # its chunks under way at once
+LONGEST = 1024  # prompt
 OUTLIERS, PLAIN, GROUPS = "w8a8_outliers", "w8a8", "q8_0"
 
 
@@ -24,6 +26,7 @@ class Run:
         self.built_ns = record["programs_virtual_ns"]
         self.programs = record["plan_programs"]
         self.size = record["model_size"]  # bytes
+        self.batch, self.flight = record["n_batch"], record["n_flight"]
         self.busy = busy                  # device: ns
 
     @property
@@ -56,15 +59,18 @@ class Lab:
         self.folder = tempfile.mkdtemp(dir=tools.path(""))
         self.caches = {}
 
-    def options(self, model, quant, devices, use, settings):
+    def cache(self, *use):
         """Profiles are kept apart for each use, so results do not depend on
         what ran before."""
-        index = self.caches.setdefault((model, quant, devices, use, settings),
-                                       len(self.caches))
+        index = self.caches.setdefault(use, len(self.caches))
+        return "%s/%d" % (self.folder, index)
+
+    def options(self, model, quant, devices, use, settings):
         return ["--conf", CHIP, "--devices", ",".join(devices),
                 "-m", "synth:%s:%s:zero" % (model, quant),
                 "--set", "npu_sim.compute=off",
-                "--set", "core.cache_dir=%s/%d" % (self.folder, index),
+                "--set", "core.cache_dir=" + self.cache(model, quant, devices,
+                                                        use, settings),
                 *sets(dict(settings))]
 
     def bench(self, options, n, *args):
@@ -104,7 +110,8 @@ class Lab:
     @functools.lru_cache(maxsize=None)
     def theirs(self, model, n, quant=OUTLIERS, chunk=CHUNK, flight=1,
                settings=()):
-        """llm.npu's plan: products on the NPU, all else on the CPU."""
+        """llm.npu's plan: products on the NPU, all else on the CPU. What steps
+        take is measured first, since the order of chunks depends on it."""
         fingerprint, nodes = self.graph(model, quant, n, chunk)
         path = self.tools.path("plan.json")
         with open(path, "w") as file:
@@ -112,10 +119,21 @@ class Lab:
                 {"node": node.index, "device": NPU if is_product(node) else CPU}
                 for node in nodes]}, file)
         settings += (("core.plan", "first"),)
-        options = self.options(model, quant, (NPU, CPU), (n, chunk, flight),
-                               settings)
+        use = model, quant, (NPU, CPU), (n, chunk, flight), settings
+        options = self.options(*use)
+        if flight > 1:
+            shutil.copytree(self.profile(model, quant, chunk, settings),
+                            self.cache(*use))
         return self.bench(options, n, "-b", chunk, "--flight", flight,
                           "--plan", path)
+
+    @functools.lru_cache(maxsize=None)
+    def profile(self, model, quant, chunk, settings):
+        """A cache that knows what the steps of chunks take."""
+        use = model, quant, (NPU, CPU), ("profile", chunk), settings
+        self.tools.run("profile", *self.options(*use), "--seq", chunk, "-c",
+                       LONGEST)
+        return self.cache(*use)
 
     def padded(self, model, n, settings=()):
         """llm.npu as a whole: chunks in flight, the last one padded."""
