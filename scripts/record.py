@@ -5,7 +5,8 @@
     scripts/record.py build --compare    # name what got slower since the last record
 
 Two kinds: instructions of a run on the CPU, by function (valgrind's cachegrind, one
-thread; it knows no AVX-512), and times of simulated devices (virtual nanoseconds).
+thread; it knows no AVX-512), and times of simulated devices and of their kernels
+(virtual nanoseconds).
 """
 
 import argparse
@@ -25,10 +26,13 @@ SLOWER = 1.03  # than the last record: is named
 SHARE = 0.01   # of a run's instructions: such functions are recorded
 
 TYPES = ["q8_0", "q4_0", "f16"]
+# Options, model, and the devices whose kernels are recorded, each alone.
 SIMULATED = {
-    "phone": (["--conf", "conf/soc/snapdragon-8gen3.ini"], "qwen1.5-1.8b:w4a16"),
+    "phone": (["--conf", "conf/soc/snapdragon-8gen3.ini"], "qwen1.5-1.8b:w4a16",
+              ("npu_sim:hexagon", "npu_sim:adreno")),
     "card": (["--conf", "conf/soc/small-card.ini", "--set", "npu_sim:card.memory=1024",
-              "--set", "npu_sim:card.copy_queues=1"], "llama3.2-3b:q8_0"),
+              "--set", "npu_sim:card.copy_queues=1"], "llama3.2-3b:q8_0",
+             ("npu_sim:cpu",)),
 }
 
 
@@ -77,16 +81,25 @@ def count_instructions(cleave, kind, folder):
             yield case + name, n
 
 
-def simulate(cleave, name, folder):
-    args, model = SIMULATED[name]
-    rows = json.loads(run(
+def bench_simulated(cleave, name, folder, *more):
+    args, model = SIMULATED[name][:2]
+    return json.loads(run(
         [cleave, "bench", *args, "-m", "synth:%s:zero" % model, "--set",
-         "npu_sim.compute=off", "-p", "256", "-n", "4", "-r", "1", "-o", "json"],
+         "npu_sim.compute=off", "-p", "256", "-r", "1", "-o", "json", *more],
         env=dict(os.environ, XDG_CACHE_HOME=folder)))
-    for row in rows:
+
+
+def simulate(cleave, name, folder):
+    for row in bench_simulated(cleave, name, folder, "-n", "4"):
         n = row["n_prompt"] + row["n_gen"]
         what = "prompt" if row["n_prompt"] else "generation"
         yield "virtual ns a token, %s, %s" % (name, what), row["avg_ns"] // n
+    for device in SIMULATED[name][2]:
+        for row in bench_simulated(cleave, name, folder, "-n", "0", "--kernels",
+                                   "--devices", device):
+            if row["share"] >= SHARE:
+                yield ("virtual ns, %s, %s, %s" % (name, device, row["kernel"]),
+                       row["ns"])
 
 
 def measure(build):
@@ -144,7 +157,7 @@ COLOURS = ["#1b6ca8", "#c0392b", "#1e8449", "#7d3c98", "#b9770e", "#16a085", "#5
 def draw(records):
     """Each total against its first value, record by record."""
     totals = sorted({what for _, values in records for what in values
-                     if what.endswith(", all") or what.startswith("virtual")})
+                     if what.endswith(", all") or what.startswith("virtual ns a token")})
     lines, most, least = {}, 1.1, 0.9
     for what in totals:
         points = [(i, values[what]) for i, (_, values) in enumerate(records)
