@@ -78,6 +78,13 @@ static void put_first(llm_runners *r, llm_runner *runner)
     r->items[0] = runner;
 }
 
+void llm_runners_keep(llm_runners *r, llm_runner *runner)
+{
+    while (r->n >= LLM_MAX_RUNNERS)
+        drop_oldest(r);
+    put_first(r, runner);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Devices                                                                  */
 

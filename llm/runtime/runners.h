@@ -61,6 +61,8 @@ typedef struct llm_request {
 /* *out is ready to run, and stays valid until the next call. */
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out);
+/* A planned runner that is asked for next becomes one of them. */
+void llm_runners_keep(llm_runners *r, llm_runner *runner);
 /* NULL if there is none of this shape. */
 llm_runner *llm_runners_find(const llm_runners *r, const llm_shape *shape);
 bool llm_runners_hold(const llm_runners *r, const llm_runner *runner);

@@ -169,11 +169,16 @@ static clv_status plan_one(comparison *c, llm_runners *r, uint32_t length)
     return CLV_OK;
 }
 
-static void finish(comparison *c)
+/* But for what the text begins with. */
+static void finish(comparison *c, llm_runners *r, uint32_t length)
 {
-    for (uint32_t i = 0; i < c->n_batches; i++)
-        if (c->batches[i].own)
-            llm_runner_destroy(c->batches[i].runner);
+    for (uint32_t i = 0; i < c->n_batches; i++) {
+        const batch *b = &c->batches[i];
+        if (b->own && b->length == length && c->text->n >= length)
+            llm_runners_keep(r, b->runner);
+        else if (b->own)
+            llm_runner_destroy(b->runner);
+    }
 }
 
 /* ------------------------------------------------------------------------ */
@@ -264,7 +269,7 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
         status = plan_one(&c, r, out->length);
     if (!status && c.n_batches)
         compare(&c, s, out);
-    finish(&c);
+    finish(&c, r, status ? 0 : out->length);
     if (status)
         return status;
     known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];

@@ -235,14 +235,16 @@ VARIED = (
 
 
 def sensitivity(lab):
-    """Speeds with a parameter less and more, over those without."""
-    theirs, ours = lab.padded(QWEN, 1024), lab.solved(QWEN, 1024).speed
+    """Speeds with a parameter less and more, over those without; our plans in
+    batches as they are without."""
+    theirs, ours = lab.padded(QWEN, 1024), lab.solved(QWEN, 1024)
     for name, (key, value) in VARIED:
         pairs = []
         for by in (1 - BY, 1 + BY):
             changed = ((key, "%g" % (value * by) if "cycles" not in key
                         else round(value * by)),)
             pairs.append((lab.padded(QWEN, 1024, changed) / theirs,
-                          lab.solved(QWEN, 1024, settings=changed).speed /
-                          ours))
+                          lab.solved(QWEN, 1024, chunk=ours.batch,
+                                     flight=ours.flight,
+                                     settings=changed).speed / ours.speed))
         yield name, list(zip(*pairs))

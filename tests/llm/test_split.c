@@ -127,14 +127,19 @@ static void test_lengths(void **state)
     open_shop(&s, LENGTHS, (llm_splits){0});
     predict = long_ones;
     check(&s, 1024, 1024, 1);
+    assert_int_equal(s.runners.n, 1); /* its plan is used next */
+    assert_int_equal(s.runners.items[0]->shape.n_tokens, 1024);
+    assert_null(s.runners.items[0]->exec);
     check(&s, 2048, 1024, 1);
     check(&s, 900, 1024, 1);
+    assert_int_equal(s.runners.n, 1);
     check(&s, 512, 512, 1);
+    assert_int_equal(s.runners.n, 2);
     check(&s, 768, 512, 1); /* 512 and 256 rather than three of 256 */
     check(&s, 300, 512, 1); /* the plan of 300 tokens decides */
     check_at(&s, 1024, 3000, 1024, 1);
     check_at(&s, 600, CONTEXT - 600, 512, 1); /* nothing can be padded */
-    assert_int_equal(s.runners.n, 0);         /* none was compiled */
+    assert_int_equal(s.runners.n, 2);
     close_shop(&s);
     open_shop(&s, "ref.static0=1,128,512", (llm_splits){0});
     predict = long_ones;
