@@ -280,8 +280,10 @@ static void figure_cells(const bench_state *state, const bench_test *test,
 static void add_batches(const bench_state *state, const bench_test *test,
                         const clv_batches *batches, char *text, size_t size)
 {
-    const bool chosen = (!state->args->n_flight && batches->n_flight > 1) ||
-                        (!state->args->n_batch && batches->n_batch != 512);
+    const bool shorter = batches->n_batch < 512 && test->n > batches->n_batch;
+    const bool chosen =
+        (!state->args->n_flight && batches->n_flight > 1) ||
+        (!state->args->n_batch && (batches->n_batch > 512 || shorter));
     if (test->prompt && chosen)
         snprintf(text, size, ", %u x %u tokens", batches->n_flight,
                  batches->n_batch);

@@ -243,10 +243,8 @@ CLV_API const clv_plan *clv_session_plan(const clv_session *session);
  * one: the next ones may be slower than those after them. */
 CLV_API bool clv_session_is_learning(const clv_session *session);
 
-/* What the latest run should have taken, as clv_plan_predict(); of an
- * evaluation whose batches were in flight together, all of them and the rest.
- * Else evaluating more than n_batch tokens makes several runs, of which this is
- * the last. */
+/* What the latest evaluation should have taken, as clv_plan_predict(): all of
+ * its batches. Of several batches the energy is 0, not known. */
 CLV_API clv_status clv_session_predict(const clv_session *session,
                                        clv_prediction *out);
 

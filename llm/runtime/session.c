@@ -31,11 +31,11 @@ struct clv_session {
     bool far;   /* with frequencies for long contexts */
     llm_runners runners;
     llm_splits splits;
-    const llm_runner *latest; /* one of them, or NULL */
-    const llm_runner *flown;  /* one of them: it ran these chunks of the latest
-                                 evaluation in flight; NULL: there were none */
+    const llm_runner *latest;  /* one of them, or NULL */
+    const llm_runner *several; /* one of them: it ran these chunks of the latest
+                                  evaluation; NULL: it was one batch */
     llm_chunks chunks;
-    bool rest;   /* other batches followed them */
+    bool rest;   /* another batch followed them */
     float *rows; /* logits of several batches, grown when asked for */
     uint64_t rows_size;
     atomic_bool cancelled;
@@ -255,14 +255,14 @@ clv_status clv_session_predict(const clv_session *session, clv_prediction *out)
     const llm_runner *latest = session->latest;
     clv_prediction rest = {0};
     *out = rest;
-    if (session->flown)
-        CLV_TRY(llm_chunks_predict(session->flown, &session->chunks, out));
-    if (session->flown && !session->rest)
+    if (session->several)
+        CLV_TRY(llm_chunks_predict(session->several, &session->chunks, out));
+    if (session->several && !session->rest)
         return CLV_OK;
     CLV_TRY(clv_plan_predict(latest->plan, latest->symbols, latest->n_symbols,
                              &rest));
     out->ns += rest.ns;
-    out->energy_nj = session->flown ? 0 : rest.energy_nj;
+    out->energy_nj = session->several ? 0 : rest.energy_nj;
     return CLV_OK;
 }
 
@@ -320,8 +320,8 @@ static void forget_dropped(clv_session *s)
 {
     if (!llm_runners_hold(&s->runners, s->latest))
         s->latest = NULL;
-    if (!llm_runners_hold(&s->runners, s->flown))
-        s->flown = NULL;
+    if (!llm_runners_hold(&s->runners, s->several))
+        s->several = NULL;
 }
 
 /* A runner for n more tokens, once `ahead` others have been run. It may replace
@@ -352,7 +352,7 @@ static clv_status leave_lost_out(clv_session *s)
         return clv_error(CLV_ERR_DEVICE_LOST,
                          "no device of the session is left; open a new context "
                          "to use them again");
-    s->latest = s->flown = NULL;
+    s->latest = s->several = NULL;
     llm_split_forget(&s->splits);
     llm_runners_finish(&s->runners);
     const bool gone = llm_kv_cache_lost(&s->cache);
@@ -585,7 +585,7 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
     *done = n_done * chunks.length;
     keep_ids(s, ids, *done);
     s->latest = n_done ? runner : s->latest;
-    s->flown = status ? NULL : runner;
+    s->several = status ? NULL : runner;
     s->chunks = chunks;
     return status;
 }
@@ -605,6 +605,17 @@ static clv_status run_in_flight(clv_session *s, const int32_t *ids, uint32_t n,
     return CLV_OK;
 }
 
+/* The whole batches of a text that is run one batch at a time. */
+static llm_chunks one_by_one(const clv_session *s, const llm_split *split,
+                             uint32_t n)
+{
+    return (llm_chunks){.n = n / split->length,
+                        .length = split->length,
+                        .position = s->position,
+                        .n_flight = 1,
+                        .far = s->far};
+}
+
 /* Runs the ids in batches. With rows, all logits are copied there. */
 static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                               uint32_t which, float *rows)
@@ -612,9 +623,14 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
     const uint64_t n_vocab = s->model->hp->n_vocab;
     const llm_split split = choose_split(s, n, which);
     uint32_t done;
-    s->flown = NULL;
+    s->several = NULL;
     CLV_TRY(run_in_flight(s, ids, n, which, &split, rows, &done));
     s->rest = done < n;
+    const bool several = !done && n >= 2 * split.length;
+    if (several) {
+        s->chunks = one_by_one(s, &split, n);
+        s->rest = n % split.length != 0;
+    }
     while (done < n) {
         if (atomic_exchange(&s->cancelled, false))
             return n == 1
@@ -627,6 +643,8 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         CLV_TRY(reserve_ids(s, batch));
         CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
         s->latest = runner;
+        if (several && batch == split.length)
+            s->several = runner;
         if (rows)
             memcpy(rows + done * n_vocab, llm_runner_logits(runner),
                    batch * n_vocab * sizeof *rows);

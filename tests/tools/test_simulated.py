@@ -81,6 +81,19 @@ class Chips(cli.Case):
                     self.assertAlmostEqual(row["predicted_ts"] / row["avg_ts"],
                                            1, delta=.1)
 
+    def test_predicted_one_by_one(self):
+        """Where one device works, several batches are asked for in vain: what
+        is predicted is all of them, also with a shorter one behind."""
+        for n in 256, 280:
+            row = self.good(
+                "bench", "--conf", os.path.join(CHIPS, "small-card.ini"),
+                "--devices", "npu_sim:card", "--set", "npu_sim.compute=off",
+                "--set", "core.plan=layer", "-m", "synth:llama-1b:w8a8:zero", "-p", n, "-n", "0",
+                "-b", "64", "--flight", "4", "-r", "1", "-q",
+                "-o", "json").json[0]
+            self.assertAlmostEqual(row["predicted_ts"] / row["avg_ts"], 1,
+                                   delta=.1)
+
     def test_mistakes_name_section_and_key(self):
         path = self.write("chip.ini", "[npu_sim:odd]\nsram = 2048\nrows = 0\n")
         out = self.cleave("devices", "--conf", path, "--devices", "npu_sim")
