@@ -52,29 +52,6 @@ typedef struct flight {
 /* ------------------------------------------------------------------------ */
 /* Order of runs                                                             */
 
-/* Steps of a queue are done in order, so the last one counts. */
-static clv_status add_need(flight *f, uint32_t step, uint32_t on_step)
-{
-    const core_step *on = &f->plan->steps[on_step];
-    const uint32_t device = f->plan->steps[step].device;
-    for (uint32_t i = 0; i < f->n_needs; i++) {
-        need *old = &f->needs[i];
-        if (old->step != step || old->device != on->device)
-            continue;
-        old->value = on->signal > old->value ? on->signal : old->value;
-        return CLV_OK;
-    }
-    if (!core_grow(&f->needs, &f->needs_capacity, f->n_needs + 1ull,
-                   sizeof *f->needs))
-        return core_no_memory("for a forecast");
-    f->needs[f->n_needs++] = (need){.step = step,
-                                    .device = on->device,
-                                    .value = on->signal,
-                                    .queued = on->device == device &&
-                                              !f->plan->devices[device].staged};
-    return CLV_OK;
-}
-
 static bool meet(const core_bounds *a, const core_bounds *b, uint32_t rank)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -96,28 +73,56 @@ static bool in_order(const flight *f, const core_access *younger,
     return meet(&younger->box, &older->box, rank);
 }
 
-static int by_step(const void *a, const void *b)
-{
-    const need *x = a, *y = b;
-    return (x->step > y->step) - (x->step < y->step);
-}
-
-static clv_status find_needs(flight *f)
+/* Steps of a queue are done in order, so the last one counts. last: [n_steps *
+ * n_queues] its value; 0: none. */
+static clv_status find_last(const flight *f, uint64_t *last)
 {
     core_access *list;
     uint32_t n;
-    clv_status status = core_plan_accesses(f->plan, &list, &n);
-    for (uint32_t i = 0, first = 0; i < n && !status; i++) {
+    CLV_TRY(core_plan_accesses(f->plan, &list, &n));
+    for (uint32_t i = 0, first = 0; i < n; i++) {
+        uint64_t *of = last + (size_t)list[i].step * f->plan->n_queues;
         if (list[i].state != list[first].state)
             first = i;
-        for (uint32_t j = first;
-             j < n && list[j].state == list[i].state && !status; j++)
-            if (in_order(f, &list[i], &list[j]))
-                status = add_need(f, list[i].step, list[j].step);
+        for (uint32_t j = first; j < n && list[j].state == list[i].state; j++) {
+            const core_step *on = &f->plan->steps[list[j].step];
+            if (on->signal > of[on->device] && in_order(f, &list[i], &list[j]))
+                of[on->device] = on->signal;
+        }
     }
     free(list);
-    if (f->n_needs)
-        qsort(f->needs, f->n_needs, sizeof *f->needs, by_step);
+    return CLV_OK;
+}
+
+static clv_status add_need(flight *f, uint32_t step, uint32_t on,
+                           uint64_t value)
+{
+    const uint32_t device = f->plan->steps[step].device;
+    if (!core_grow(&f->needs, &f->needs_capacity, f->n_needs + 1ull,
+                   sizeof *f->needs))
+        return core_no_memory("for a forecast");
+    f->needs[f->n_needs++] =
+        (need){.step = step,
+               .device = on,
+               .value = value,
+               .queued = on == device && !f->plan->devices[device].staged};
+    return CLV_OK;
+}
+
+/* By step. One run at a time needs nothing. */
+static clv_status find_needs(flight *f)
+{
+    const uint32_t n = f->plan->n_queues;
+    if (f->n_flight == 1)
+        return CLV_OK;
+    uint64_t *last = calloc((size_t)f->plan->n_steps * n + 1, sizeof *last);
+    clv_status status =
+        last ? find_last(f, last) : core_no_memory("for a forecast");
+    for (uint32_t s = 0; s < f->plan->n_steps && !status; s++)
+        for (uint32_t d = 0; d < n && !status; d++)
+            if (last[(size_t)s * n + d])
+                status = add_need(f, s, d, last[(size_t)s * n + d]);
+    free(last);
     return status;
 }
 

@@ -60,7 +60,8 @@ Tokens a second after each step:
 """
 
 JOULES = """
-Joules for 1024 tokens; "least energy" is our plan with `core.objective=1`:
+Joules for 1024 tokens; "least energy" is our plan with `core.objective=1`, in the same
+batches:
 
 """
 
@@ -74,7 +75,8 @@ SENSITIVITY = """
 ## Sensitivity
 
 Qwen1.5-1.8B, 1024 tokens: speed with {by:.0f} % less and {by:.0f} % more of a
-parameter, over what it is; our plans are made for the changed chip.
+parameter, over what it is; our plans are made for the changed chip, in the same
+batches.
 
 """
 
@@ -159,7 +161,8 @@ SPACE = """
 Section 4: an NPU's programs may address 4 GiB, and feed-forward products go there
 first. The figures above have that limit for each program (`window`). With
 `address_space = 4096` it is that of all programs together: our plans put there what
-saves most time a byte, and leave the rest to GPU and CPU. Tokens a second:
+saves most time a byte, and leave the rest to GPU and CPU. Tokens a second, in the same
+batches:
 
 """
 

@@ -198,7 +198,7 @@ def joules(lab):
     for m in NAMES:
         yield NAMES[m], [run.joules for run in (
             lab.theirs(m, 1024, flight=FLIGHT), lab.solved(m, 1024),
-            lab.solved(m, 1024, settings=(("core.objective", 1),)),
+            lab.alike(m, 1024, (("core.objective", 1),)),
             lab.alone(m, 1024, CPU), lab.alone(m, 1024, GPU))]
 
 
@@ -208,8 +208,8 @@ SPACE = (("npu_sim:hexagon.address_space", 4096),)
 def address_space(lab):
     """Our plans where all programs of the NPU share 4 GiB."""
     for m in NAMES:
-        yield NAMES[m], [lab.solved(m, n, settings=settings).speed
-                         for n in (512, 1024) for settings in ((), SPACE)]
+        yield NAMES[m], [run.speed for n in (512, 1024) for run in (
+            lab.solved(m, n), lab.alike(m, n, SPACE))]
 
 
 def chunks(lab):
@@ -235,8 +235,7 @@ VARIED = (
 
 
 def sensitivity(lab):
-    """Speeds with a parameter less and more, over those without; our plans in
-    batches as they are without."""
+    """Speeds with a parameter less and more, over those without."""
     theirs, ours = lab.padded(QWEN, 1024), lab.solved(QWEN, 1024)
     for name, (key, value) in VARIED:
         pairs = []
@@ -244,7 +243,5 @@ def sensitivity(lab):
             changed = ((key, "%g" % (value * by) if "cycles" not in key
                         else round(value * by)),)
             pairs.append((lab.padded(QWEN, 1024, changed) / theirs,
-                          lab.solved(QWEN, 1024, chunk=ours.batch,
-                                     flight=ours.flight,
-                                     settings=changed).speed / ours.speed))
+                          lab.alike(QWEN, 1024, changed).speed / ours.speed))
         yield name, list(zip(*pairs))

@@ -91,6 +91,12 @@ class Lab:
         return self.bench(self.options(model, quant, devices,
                                        (n, chunk, flight), settings), n, *args)
 
+    def alike(self, model, n, settings):
+        """With other settings, in batches that are chosen without them."""
+        run = self.solved(model, n)
+        return self.solved(model, n, chunk=run.batch, flight=run.flight,
+                           settings=settings)
+
     def alone(self, model, n, device):
         return self.solved(model, n, PLAIN, (device,))
 
