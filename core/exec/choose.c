@@ -120,69 +120,48 @@ static uint64_t next_value(const clv_run *run)
     return run->queues[step->device].base + step->signal;
 }
 
-static void unlock(clv_run *run, const clv_run *by, uint32_t s,
-                   const core_line *critical)
+/* Whether the other run's next step is what the block waits for. */
+static bool is_for_next(const core_block *block, const clv_run *on)
 {
-    if (line_of(by, s) == critical)
-        run->unlocked_critical_ns += step_ns(by, s);
-    else
-        run->unlocked_other_ns += step_ns(by, s);
+    return goes_on(on) &&
+           on->exec->plan->steps[on->n_submitted].device == block->device &&
+           on->queues[block->device].promised < block->value &&
+           block->value <= next_value(on);
 }
 
-/* What can begin once the run's next step is done: its own step after that, if
- * it is another queue's, and those of runs that wait for this one. */
-static void note_unlocked(clv_run *run, const core_line *critical)
+static void take_turn(clv_run *run)
 {
-    const core_block *block = &run->block;
     const uint32_t s = run->n_submitted;
-    clv_run *on = block->run;
-    if (s + 1 < run->exec->plan->n_steps &&
-        line_of(run, s + 1) != line_of(run, s))
-        unlock(run, run, s + 1, critical);
-    if (on && on != run && goes_on(on) &&
-        on->exec->plan->steps[on->n_submitted].device == block->device &&
-        on->queues[block->device].promised < block->value &&
-        block->value <= next_value(on))
-        unlock(on, run, s, critical);
-}
-
-static core_candidate candidate_of(const core_flight *flight,
-                                   const clv_run *run,
-                                   const core_line *critical)
-{
-    return (core_candidate){
-        .waits = run->waits,
-        .priority = run->priority,
-        .served_ns = run->session->served_ns,
-        .gain_ns = flight->by_age
-                       ? 0
-                       : core_candidate_gain(
-                             line_of(run, run->n_submitted) == critical,
-                             run->unlocked_critical_ns, run->unlocked_other_ns),
-        .age = run->age};
+    clv_run *on = run->block.run;
+    run->turn = (core_turn){
+        .run = run,
+        .ready = !on,
+        .queue = line_of(run, s),
+        .ns = step_ns(run, s),
+        .on =
+            on && on != run && is_for_next(&run->block, on) ? &on->turn : NULL,
+        .candidate = {.waits = run->waits,
+                      .priority = run->priority,
+                      .served_ns = run->session->served_ns,
+                      .age = run->age}};
+    if (s + 1 < run->exec->plan->n_steps) {
+        run->turn.then_queue = line_of(run, s + 1);
+        run->turn.then_ns = step_ns(run, s + 1);
+    }
 }
 
 clv_run *core_flight_choose(core_flight *flight)
 {
-    const core_line *critical = critical_line(flight);
-    core_candidate best;
-    clv_run *chosen = NULL;
+    core_turn *first = NULL, **last = &first;
     for (clv_run *run = flight->first; run; run = run->next) {
-        run->unlocked_critical_ns = run->unlocked_other_ns = 0;
-        if (goes_on(run))
-            run->block = core_flight_block(run);
-    }
-    for (clv_run *run = flight->first; run && !flight->by_age; run = run->next)
-        if (goes_on(run))
-            note_unlocked(run, critical);
-    for (clv_run *run = flight->first; run; run = run->next) {
-        if (!goes_on(run) || run->block.run)
+        if (!goes_on(run))
             continue;
-        const core_candidate c = candidate_of(flight, run, critical);
-        if (!chosen || core_candidate_before(&c, &best)) {
-            chosen = run;
-            best = c;
-        }
+        run->block = core_flight_block(run);
+        take_turn(run);
+        *last = &run->turn;
+        last = &run->turn.next;
     }
-    return chosen;
+    core_turn *best =
+        core_turn_choose(first, critical_line(flight), flight->by_age);
+    return best ? best->run : NULL;
 }

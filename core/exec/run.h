@@ -3,6 +3,7 @@
 
 #include "exec.h"
 #include "workspace.h"
+#include "../plan/choice.h"
 
 /* A copy of a step, and where the bases of its sides lie. */
 typedef struct core_run_copy {
@@ -101,8 +102,7 @@ struct clv_run {
     uint32_t n_submitted; /* steps */
     core_block block;     /* of the next one, */
     bool waits;           /* its device would have to wait, once it has it, */
-    double unlocked_critical_ns, unlocked_other_ns; /* and what it lets begin:
-                                                       choose.h */
+    core_turn turn;       /* and how it compares with others': choose.h */
     struct core_session *session;
     core_hold *holds;
     uint32_t n_holds, holds_capacity;

@@ -25,6 +25,24 @@ typedef struct core_candidate {
     uint64_t age; /* lower: older */
 } core_candidate;
 
+/* A run that goes on, and its next step. Queues are told apart by pointers. */
+typedef struct core_turn {
+    struct core_turn *next; /* in a list of all */
+    void *run;
+    bool ready; /* to be submitted */
+    const void *queue;
+    double ns;
+    const void *then_queue; /* of the run's step after that; NULL: none */
+    double then_ns;
+    struct core_turn *on; /* whose next step lets this one begin; NULL: none */
+    core_candidate candidate;                       /* but for its gain */
+    double unlocked_critical_ns, unlocked_other_ns; /* set by the choice */
+} core_turn;
+
+/* Of those that are ready; NULL: none is. */
+core_turn *core_turn_choose(core_turn *first, const void *critical_queue,
+                            bool by_age);
+
 /* Steps that a queue holds while several runs want it: the one that it works on
  * and the next one, so that what becomes ready meanwhile has a choice. */
 #define CORE_LINE_DEPTH 2

@@ -32,7 +32,7 @@ typedef struct flying {
     uint32_t n_submitted; /* steps */
     bool waits;           /* the device for another one, once it has the step */
     block block;
-    double unlocked_critical_ns, unlocked_other_ns;
+    core_turn turn;
 } flying;
 
 typedef struct flight {
@@ -247,76 +247,61 @@ static uint32_t device_of(const flight *f, uint32_t run)
     return f->plan->steps[f->runs[run].n_submitted].device;
 }
 
-static uint32_t critical_device(const flight *f)
+static const planner_lane *lane_of(const flight *f, uint32_t s)
+{
+    return &f->play.lanes[f->plan->steps[s].device];
+}
+
+static const planner_lane *critical_lane(const flight *f)
 {
     uint32_t most = 0;
     for (uint32_t d = 1; d < f->plan->n_queues; d++)
         if (f->left_ns[d] > f->left_ns[most])
             most = d;
-    return most;
+    return &f->play.lanes[most];
 }
 
-static void unlock(const flight *f, flying *r, uint32_t step, uint32_t critical)
+/* Whether that run's next step is what the block waits for. */
+static bool is_for_next(const flight *f, const block *b)
 {
-    if (f->plan->steps[step].device == critical)
-        r->unlocked_critical_ns += step_ns(f, step);
-    else
-        r->unlocked_other_ns += step_ns(f, step);
+    return !is_submitted(f, b->run) && device_of(f, b->run) == b->device &&
+           f->given[b->run * f->plan->n_queues + b->device] < b->value &&
+           b->value <= f->plan->steps[f->runs[b->run].n_submitted].signal;
 }
 
-static void note_unlocked(flight *f, uint32_t run, uint32_t critical)
+static void take_turn(flight *f, uint32_t run)
 {
     flying *r = &f->runs[run];
-    const uint32_t s = r->n_submitted;
     const block *b = &r->block;
-    if (s + 1 < f->plan->n_steps &&
-        f->plan->steps[s + 1].device != f->plan->steps[s].device)
-        unlock(f, r, s + 1, critical);
-    if (b->run == NO_RUN || b->run == run || is_submitted(f, b->run) ||
-        device_of(f, b->run) != b->device)
-        return;
-    flying *on = &f->runs[b->run];
-    if (f->given[b->run * f->plan->n_queues + b->device] < b->value &&
-        b->value <= f->plan->steps[on->n_submitted].signal)
-        unlock(f, on, s, critical);
+    const uint32_t s = r->n_submitted;
+    const bool waits = b->run != NO_RUN && b->run != run;
+    r->turn = (core_turn){
+        .run = r,
+        .ready = b->run == NO_RUN,
+        .queue = lane_of(f, s),
+        .ns = step_ns(f, s),
+        .on = waits && is_for_next(f, b) ? &f->runs[b->run].turn : NULL,
+        .candidate = {.waits = r->waits, .age = run}};
+    if (s + 1 < f->plan->n_steps) {
+        r->turn.then_queue = lane_of(f, s + 1);
+        r->turn.then_ns = step_ns(f, s + 1);
+    }
 }
 
-static core_candidate candidate_of(const flight *f, uint32_t run,
-                                   uint32_t critical)
+/* NULL: none can go on. Sets the block of each. */
+static flying *choose(flight *f)
 {
-    const flying *r = &f->runs[run];
-    return (core_candidate){
-        .waits = r->waits,
-        .gain_ns = f->by_age
-                       ? 0
-                       : core_candidate_gain(device_of(f, run) == critical,
-                                             r->unlocked_critical_ns,
-                                             r->unlocked_other_ns),
-        .age = run};
-}
-
-static uint32_t choose(flight *f)
-{
-    const uint32_t critical = critical_device(f);
-    core_candidate best;
-    uint32_t chosen = NO_RUN;
+    core_turn *first = NULL, **last = &first;
     for (uint32_t r = f->first; r < f->end; r++) {
-        f->runs[r].unlocked_critical_ns = f->runs[r].unlocked_other_ns = 0;
         f->runs[r].block = block_of(f, r);
-    }
-    for (uint32_t r = f->first; r < f->end && !f->by_age; r++)
-        if (!is_submitted(f, r))
-            note_unlocked(f, r, critical);
-    for (uint32_t r = f->first; r < f->end; r++) {
-        if (is_submitted(f, r) || f->runs[r].block.run != NO_RUN)
+        if (is_submitted(f, r))
             continue;
-        const core_candidate c = candidate_of(f, r, critical);
-        if (chosen == NO_RUN || core_candidate_before(&c, &best)) {
-            chosen = r;
-            best = c;
-        }
+        take_turn(f, r);
+        *last = &f->runs[r].turn;
+        last = &f->runs[r].turn.next;
     }
-    return chosen;
+    core_turn *best = core_turn_choose(first, critical_lane(f), f->by_age);
+    return best ? best->run : NULL;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -375,12 +360,12 @@ static clv_status fly(flight *f)
 {
     while (f->first < f->play.n_runs) {
         planner_play_until(&f->play, f->host);
-        const uint32_t run = choose(f);
+        const flying *run = choose(f);
         if (f->first < f->end && is_submitted(f, f->first) &&
             f->runs[f->first].block.run == NO_RUN)
             f->first++;
-        else if (run != NO_RUN)
-            submit(f, run);
+        else if (run)
+            submit(f, (uint32_t)(run - f->runs));
         else if (f->end < f->play.n_runs && f->end < f->first + f->n_flight)
             begin_run(f);
         else

@@ -332,10 +332,10 @@ static void test_gains(void **state)
     for (clv_run *run = flight->first; run; run = run->next) {
         const bool second =
             run->exec->plan->steps[run->n_submitted].device == 1;
-        critical += second && run->unlocked_critical_ns > 0 &&
-                    run->unlocked_other_ns == 0;
-        others += !second && run->unlocked_other_ns > 0 &&
-                  run->unlocked_critical_ns == 0;
+        critical += second && run->turn.unlocked_critical_ns > 0 &&
+                    run->turn.unlocked_other_ns == 0;
+        others += !second && run->turn.unlocked_other_ns > 0 &&
+                  run->turn.unlocked_critical_ns == 0;
     }
     assert_int_equal(critical + others, r.n_runs);
     assert_true(critical && others);
@@ -345,7 +345,8 @@ static void test_gains(void **state)
         b = b->next;
     assert_non_null(b);
     const core_step *step = &r.plan->steps[a->n_submitted];
-    const double before = a->unlocked_critical_ns + a->unlocked_other_ns;
+    const double before =
+        a->turn.unlocked_critical_ns + a->turn.unlocked_other_ns;
     core_need need = {.step = b->n_submitted,
                       .on = a,
                       .device = step->device,
@@ -355,7 +356,8 @@ static void test_gains(void **state)
     b->need = 0;
     core_flight_choose(flight);
     assert_ptr_equal(b->block.run, a);
-    assert_true(a->unlocked_critical_ns + a->unlocked_other_ns > before);
+    assert_true(a->turn.unlocked_critical_ns + a->turn.unlocked_other_ns >
+                before);
     b->needs = NULL;
     b->n_needs = 0;
     pthread_mutex_unlock(&flight->mutex);
