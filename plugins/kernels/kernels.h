@@ -78,13 +78,15 @@ typedef struct gpu_target {
     uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
                              for sm_90a (ptx.h), by plain code with
                              plain_matrix; 0: there are none */
-    bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
-    bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
-    bool unified;         /* memory is the host's */
-    bool scarce;          /* memory is: no setup brings weights into another
-                             layout */
-    gpu_states states;    /* the layout of the cache */
-    uint32_t units;       /* compute units, to choose sizes by */
+    bool series;       /* with wgmma_bytes: kernels whose groups wait for each
+                          other, one to a compute unit */
+    bool coop_matrix;  /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool coop_bytes;   /* and of signed bytes, 16 x 16 x 32 */
+    bool unified;      /* memory is the host's */
+    bool scarce;       /* memory is: no setup brings weights into another
+                          layout */
+    gpu_states states; /* the layout of the cache */
+    uint32_t units;    /* compute units, to choose sizes by */
     const char *disabled; /* names of kernel variants not to use, separated
                              by ',': those that computed wrongly here */
     const char *choices;  /* what tuning found (tune.h), "KEY=ID,KEY=ID";
@@ -100,9 +102,11 @@ typedef struct gpu_expr {
 } gpu_expr;
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
-#define GPU_MAX_ARGS 16
+#define GPU_MAX_ARGS 28
+#define GPU_MAX_BINDINGS 16 /* arguments that all devices take */
 #define GPU_MAX_PARAMS 24
-#define GPU_MAX_INTS 32 /* 128 bytes of push constants, which all have */
+#define GPU_MAX_INTS (GPU_MAX_ARGS + GPU_MAX_PARAMS)
+#define GPU_MAX_PUSHED 32 /* 128 bytes of push constants, which all have */
 
 typedef enum gpu_memory {
     GPU_MEMORY_TENSOR = 0,  /* of the subgraph, as bound at compile or submit */
@@ -142,7 +146,8 @@ typedef struct gpu_kernel {
                           of type int, in GLSL push constants in this order.
                           Before them come n_args such integers: the bytes from
                           where argument i is bound to its first byte, below
-                          2^31. n_args + n_params <= GPU_MAX_INTS */
+                          2^31. In GLSL n_args <= GPU_MAX_BINDINGS, n_args +
+                          n_params <= GPU_MAX_PUSHED */
 } gpu_kernel;
 
 typedef struct gpu_dispatch {

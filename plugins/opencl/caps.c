@@ -63,6 +63,7 @@ clv_status ocl_target(clv_plugin_device *dev)
             option_is(dev, "matrix", "auto") && compute_capability(dev) >= 80,
         .plain_matrix = option_is(dev, "matrix", "plain"),
         .wgmma_bytes = wgmma_bytes(dev),
+        .series = option_is(dev, "series", "on"),
         .unified = dev->zero_copy,
         .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
                   : option_is(dev, "kv", "auto") && !p->is_cpu

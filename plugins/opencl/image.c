@@ -47,7 +47,7 @@ void ocl_image_limits(const ocl_api *cl, ocl_properties *d)
 static bool has_arguments(clv_plugin_device *dev)
 {
     return limit_of(dev->cl, dev->props, CL_DEVICE_MAX_READ_IMAGE_ARGS) >=
-               GPU_MAX_ARGS &&
+               GPU_MAX_BINDINGS &&
            limit_of(dev->cl, dev->props, CL_DEVICE_MAX_WRITE_IMAGE_ARGS) >= 4;
 }
 

@@ -128,7 +128,7 @@ void vk_abilities_read(const vk_instance_api *api,
     if (vk_extension_among(ext, n, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME))
         pushes.pNext = all.pNext, all.pNext = &pushes;
     api->GetPhysicalDeviceProperties2(p->handle, &all);
-    p->push_descriptors = pushes.maxPushDescriptors >= GPU_MAX_ARGS;
+    p->push_descriptors = pushes.maxPushDescriptors >= GPU_MAX_BINDINGS;
     p->info.units = count_units(p, nv.shaderSMCount, &amd);
     read_features(api, vk_extension_among(ext, n, DOT_EXTENSION),
                   vk_extension_among(ext, n, VK_MATRIX_EXTENSION), p);

@@ -189,7 +189,8 @@ static void compile(compiler *c, const graph *g)
         const gpu_kernel *k = &code->kernels[i];
         if (c->only && strcmp(c->only, k->name) != 0)
             continue;
-        assert_true(k->n_args + k->n_params <= GPU_MAX_INTS);
+        if (c->target.language == GPU_GLSL)
+            assert_true(k->n_args + k->n_params <= GPU_MAX_PUSHED);
         if (c->target.nvidia_ptx)
             compile_ptx(c, k);
         else if (c->target.language == GPU_OPENCL_C)
@@ -541,6 +542,71 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
+/* Products that follow one another, as large as they are in models. */
+static void compile_series(compiler *c, uint32_t dtype)
+{
+    const int64_t hidden = 4096, inner = 14336;
+    graph g;
+    graph_init(&g);
+    uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden);
+    uint32_t sums[2] = {T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden)};
+    uint32_t pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1);
+    uint32_t freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64);
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t in = i ? inner : hidden;
+        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, hidden, in);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
+        uint32_t sum = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
+        uint32_t gain = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, hidden);
+        uint32_t norm = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
+        graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+        graph_node(&g, CLV_OP_ADD, sum, INPUTS(y, sums[0]));
+        graph_node(&g, CLV_OP_RMS_NORM, norm, INPUTS(sum, gain));
+        sums[0] = sum;
+        const int64_t out = i ? hidden : inner;
+        uint32_t two[2], turned[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t v = T(dtype, CLV_USAGE_WEIGHT, out, hidden);
+            two[k] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, out);
+            graph_node(&g, CLV_OP_MATMUL, two[k], INPUTS(norm, v));
+        }
+        if (!i) {
+            x = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, inner);
+            graph_node(&g, CLV_OP_GLU, x, INPUTS(two[0], two[1]));
+            continue;
+        }
+        for (uint32_t k = 0; k < 2; k++) {
+            turned[k] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, out);
+            graph_node(&g, CLV_OP_ROPE, turned[k], INPUTS(two[k], pos, freq))
+                ->attr.rope.head_dim = 128;
+            two[k] = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, out);
+            graph_node(&g, CLV_OP_SOFTMAX, two[k], INPUTS(turned[k]));
+        }
+    }
+    c->only = "gemv_series";
+    compile(c, &g);
+}
+
+/* By groups that stay, of sm_90a. */
+static void test_ptx_series(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+    compiler c = {.target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    set_nvidia(&c.target);
+    c.target.wgmma_bytes = 232448;
+    c.target.series = true;
+    c.target.max_group = c.target.max_group_size[0] = 1024;
+    for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
+        compile_series(&c, dtypes[i]);
+    assert_false(c.failed);
+    assert_int_equal(c.kernels, sizeof dtypes / sizeof dtypes[0]);
+}
+
 /* Products of one row with weights as bound. */
 static void test_ptx_scarce(void **state)
 {
@@ -640,6 +706,7 @@ int main(void)
         cmocka_unit_test(test_ptx_opened),
         cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_ptx_warp_groups),
+        cmocka_unit_test(test_ptx_series),
         cmocka_unit_test(test_ptx_scarce),
         cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_ptx_attention),

@@ -158,7 +158,7 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
                    .wrong = move(b, &whole)};
     uint32_t kernel = 0;
     clv_status status;
-    if (gpu_call_args(&whole) > GPU_MAX_ARGS)
+    if (gpu_call_args(&whole) > gpu_max_args(&whole))
         gpu_wrong(&m, "more arguments than there can be");
     else
         gpu_put_source(&m);

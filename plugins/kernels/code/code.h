@@ -116,6 +116,7 @@ typedef struct gpu_call {
     bool apart;     /* an element that is written is read by the item that
                        writes it alone, before that: reads of others need not
                        wait. OpenCL C only */
+    bool wide;      /* it may have GPU_MAX_ARGS arguments. OpenCL C only */
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];
@@ -124,6 +125,11 @@ typedef struct gpu_call {
 
 /* Arguments of its kernel; those of its operands. */
 uint32_t gpu_call_args(const gpu_call *call);
+/* As many as there can be. */
+static inline uint32_t gpu_max_args(const gpu_call *call)
+{
+    return call->wide ? GPU_MAX_ARGS : GPU_MAX_BINDINGS;
+}
 
 /* Code under construction. */
 typedef struct gpu_builder {

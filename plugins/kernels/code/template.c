@@ -16,7 +16,8 @@ void gpu_put_int(gpu_maker *m, gpu_text *out, const char *name,
     for (uint32_t i = 0; i < m->n_ints; i++)
         if (!strcmp(m->ints[i].name, name))
             return;
-    if (gpu_call_args(m->call) + m->n_ints == GPU_MAX_INTS ||
+    if ((m->target->language == GPU_GLSL &&
+         gpu_call_args(m->call) + m->n_ints == GPU_MAX_PUSHED) ||
         m->n_ints == GPU_MAX_PARAMS || strlen(name) >= GPU_MAX_NAME) {
         gpu_wrong(m, "more params than there can be");
         return;

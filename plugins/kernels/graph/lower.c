@@ -1,5 +1,6 @@
 #include "graph/group.h"
 #include "graph/place.h"
+#include "graph/series.h"
 #include "ops/gemv_tensor.h"
 #include "ops/norms.h"
 #include "ops/rows.h"
@@ -71,23 +72,79 @@ static clv_status lower_fused(gpu_lowering *lowering, gpu_fusion *fusion,
     return gpu_fused_lower(lowering, fused);
 }
 
+/* The one step that is kept, as if it had not been. */
+static clv_status lower_step(gpu_lowering *lowering, gpu_fusion *fusion,
+                             gpu_series *series)
+{
+    gpu_chain *chain = &series->chains[0];
+    const gpu_node *node = &series->nodes[0];
+    if (!series->alone[0])
+        return lower_fused(lowering, fusion, node, &series->steps[0].fused);
+    if (!chain->n_nodes)
+        return lower_alone(lowering, fusion, node);
+    CLV_TRY(lower_chain(lowering, fusion, node, chain));
+    return lowering->chained
+               ? CLV_OK
+               : clv_fail(lowering->builder.host, CLV_ERR_INTERNAL,
+                          "node %u: its sum does not fit into its kernel",
+                          (unsigned)node->index);
+}
+
+/* What is kept. */
+static clv_status lower_series(gpu_lowering *lowering, gpu_fusion *fusion,
+                               gpu_series *series)
+{
+    const uint32_t n = series ? series->n : 0;
+    if (!n)
+        return CLV_OK;
+    series->n = 0;
+    if (n == 1)
+        return lower_step(lowering, fusion, series);
+    for (uint32_t i = 0; i < n; i++) {
+        gpu_fused *fused = &series->steps[i].fused;
+        if (series->alone[i] && !series->chains[i].n_nodes)
+            continue; /* where it is bound */
+        for (uint32_t k = 0; k < fused->n_outs; k++)
+            CLV_TRY(place_out(lowering, fusion, &series->nodes[i],
+                              &fused->members[k].sets, &fused->members[k].out));
+    }
+    return gpu_series_lower(lowering, series->steps, n);
+}
+
+static clv_status lower_group(gpu_lowering *lowering, gpu_fusion *fusion,
+                              gpu_series *series, const gpu_node *node,
+                              gpu_fused *fused)
+{
+    if (gpu_series_keep(fusion, series, node, fused))
+        return CLV_OK;
+    CLV_TRY(lower_series(lowering, fusion, series));
+    return gpu_series_keep(fusion, series, node, fused)
+               ? CLV_OK
+               : lower_fused(lowering, fusion, node, fused);
+}
+
 static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
-                             const gpu_node *node)
+                             gpu_series *series, const gpu_node *node)
 {
     gpu_chain chain;
     gpu_fused fused;
     while (gpu_fused_find(fusion, node, &fused)) {
-        CLV_TRY(lower_fused(lowering, fusion, node, &fused));
+        CLV_TRY(lower_group(lowering, fusion, series, node, &fused));
         if (!fused.n_others)
             return CLV_OK;
     }
     gpu_fusion_find(fusion, node, &chain);
+    if (gpu_series_keep_alone(fusion, series, node, &chain))
+        return CLV_OK;
+    CLV_TRY(lower_series(lowering, fusion, series));
+    if (gpu_series_keep_alone(fusion, series, node, &chain))
+        return CLV_OK;
     return chain.n_nodes ? lower_chain(lowering, fusion, node, &chain)
                          : lower_alone(lowering, fusion, node);
 }
 
 static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
-                             uint32_t index)
+                             gpu_series *series, uint32_t index)
 {
     gpu_node node;
     gpu_replaced replaced;
@@ -100,7 +157,7 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
     clv_status status =
         gpu_place_rows(fusion, &lowering->builder, &node, &replaced);
     if (!status)
-        status = lower_some(lowering, fusion, &node);
+        status = lower_some(lowering, fusion, series, &node);
     gpu_place_back(fusion, &replaced);
     return status;
 }
@@ -114,13 +171,19 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
     gpu_code *code = lowering.builder.code = clv_new(host, sizeof *code);
     if (!code)
         return CLV_ERR_NO_MEMORY;
+    /* Without memory for it, nothing is kept. */
+    gpu_series *series =
+        target->series ? clv_new(host, sizeof *series) : NULL;
     clv_status status = gpu_fusion_init(&fusion, host, target, graph);
     lowering.builder.moved = fusion.moved;
     lowering.aliased = fusion.off;
     lowering.builder.maps = fusion.maps;
     for (uint32_t i = 0; i < graph->n_nodes && !status; i++)
         if (!fusion.covered[i])
-            status = lower_node(&lowering, &fusion, i);
+            status = lower_node(&lowering, &fusion, series, i);
+    if (!status)
+        status = lower_series(&lowering, &fusion, series);
+    clv_free(host, series);
     gpu_fusion_finish(&fusion);
     if (status) {
         gpu_code_free(host, code);

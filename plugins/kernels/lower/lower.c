@@ -163,7 +163,7 @@ static uint32_t find_map(const gpu_call *call, uint32_t buffer)
 static uint32_t add_map(gpu_call *call, uint32_t buffer, gpu_expr rows)
 {
     static const char *const names[] = {"to_row", "to_row1", "to_row2"};
-    if (gpu_call_args(call) >= GPU_MAX_ARGS ||
+    if (gpu_call_args(call) >= gpu_max_args(call) ||
         call->n_maps == sizeof names / sizeof names[0])
         return 0;
     gpu_operand *map = &call->operands[call->n_operands++];
@@ -218,7 +218,7 @@ static bool add_chain(const gpu_chain *chain, const gpu_call *call,
     for (uint32_t i = 0; i < chain->n_links; i++) {
         const gpu_link *link = &chain->links[i];
         if (longer->n_posts == GPU_MAX_POSTS ||
-            gpu_call_args(longer) >= GPU_MAX_ARGS)
+            gpu_call_args(longer) >= gpu_max_args(longer))
             return false;
         gpu_call_link(longer, link);
         if (!gpu_has(&link->operand))

@@ -43,6 +43,7 @@ struct gpu_lowering {
     gpu_order order;
     uint32_t counters;  /* private buffer of so many words that are 0 between */
     int64_t n_counters; /* dispatches */
+    uint32_t meeting;   /* 1 + the buffer by which groups meet; 0: none yet */
     bool aliased;       /* tensors may be parts of others */
     struct gpu_row_map {
         uint32_t ids, buffer;

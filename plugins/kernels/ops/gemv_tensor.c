@@ -36,7 +36,7 @@ bool gpu_fused_has_halves(const gpu_fused *fused)
 
 /* Rows of tiles that a group reads at a time: gate and up, or both halves of
  * pairs. */
-static int64_t streams_of(const gpu_fused *fused)
+int64_t gpu_fused_streams(const gpu_fused *fused)
 {
     return fused && (fused->has_glu || gpu_fused_has_halves(fused)) ? 2 : 1;
 }
@@ -76,7 +76,8 @@ static bool fits(const gpu_node *node, shape f, int64_t streams)
 static shape prefer(const gpu_node *node, int64_t strips,
                     const gpu_fused *fused)
 {
-    const int64_t units = node->target->units, streams = streams_of(fused);
+    const int64_t units = node->target->units,
+                  streams = gpu_fused_streams(fused);
     shape f = {.warps = 8,
                .unroll = fused ? 2 : 4,
                .stay = strips > 4 * units ? 3 : 0};
@@ -106,9 +107,14 @@ void gpu_gemv_tensor_variants(const gpu_node *node, gpu_variants *out)
 /* ------------------------------------------------------------------------ */
 /* One product                                                               */
 
-static const char *const w_names[] = {"w", "w1", "w2"};
-static const char *const dst_names[] = {"dst", "dst1", "dst2"};
-static const char *const bias_names[] = {"bias", "bias1", "bias2"};
+static const gpu_fused_names plain_names = {.x = "x",
+                                            .gain = "gain",
+                                            .eps = "eps",
+                                            .rope = "rope",
+                                            .w = {"w", "w1", "w2"},
+                                            .dst = {"dst", "dst1", "dst2"},
+                                            .bias = {"bias", "bias1", "bias2"},
+                                            .suffix = ""};
 
 static void add_numbers(gpu_call *call, const gpu_node *node, shape f,
                         int64_t strips, const gpu_fused *fused)
@@ -119,7 +125,7 @@ static void add_numbers(gpu_call *call, const gpu_node *node, shape f,
     gpu_call_define(call, "UNROLL", f.unroll);
     gpu_call_define(call, "WARPS", f.warps);
     gpu_call_define(call, "ITEMS", f.warps * 32);
-    gpu_call_define(call, "STREAMS", streams_of(fused));
+    gpu_call_define(call, "STREAMS", gpu_fused_streams(fused));
     gpu_call_define(call, "STRIPS", strips);
     gpu_call_define(call, "GROUPS", groups);
     call->local[0] = (uint32_t)f.warps * 32;
@@ -190,10 +196,18 @@ static int64_t strips_of(const gpu_fused *fused, const gpu_fused_member *member)
     return gpu_fused_has_halves(fused) ? strips / 2 : strips;
 }
 
-/* The member that strip `at` is of, and its row of tiles. */
-static void put_find_strip(gpu_text *text, const gpu_fused *fused)
+/* Rows of tiles from one half of pairs to the other. */
+static long long apart_of(const gpu_fused *fused)
 {
-    gpu_puts(text, "#define FIND_STRIP(at) \\\n    tile = at;");
+    return fused->rope->node.attr.rope.head_dim / 32;
+}
+
+/* The member that strip `at` is of, and its row of tiles. */
+static void put_find_strip(gpu_text *text, const gpu_fused *fused,
+                           const gpu_fused_names *names)
+{
+    gpu_printf(text, "#define FIND_STRIP%s(at) \\\n    tile = at;",
+               names->suffix);
     for (uint32_t i = 0; i + 1 < fused->n_outs; i++) {
         const long long strips = strips_of(fused, &fused->members[i]);
         gpu_printf(text, " \\\n    member = %u;", (unsigned)i);
@@ -205,39 +219,42 @@ static void put_find_strip(gpu_text *text, const gpu_fused *fused)
     for (uint32_t i = 1; i < fused->n_outs; i++)
         gpu_puts(text, " }");
     if (gpu_fused_has_halves(fused))
-        gpu_puts(text, " \\\n    tile = tile / APART * 2 * APART + "
-                       "tile % APART;");
+        gpu_printf(text, " \\\n    tile += tile / %lld * %lld;",
+                   apart_of(fused), apart_of(fused));
     gpu_puts(text, "\n");
 }
 
+/* Of the strip's row of tiles, or of one so many further. */
 static void put_row(gpu_text *text, unsigned stream, const char *w,
-                    const char *tile)
+                    long long further)
 {
     gpu_printf(text,
                " \\\n    row[%u] = (__global const uint4 *)(%s + "
-               "args.%s.Row(0, %s, 0, 0));",
-               stream, w, w, tile);
+               "args.%s.Row(0, tile + %lld, 0, 0));",
+               stream, w, w, further);
 }
 
 /* Where they lie. */
-static void put_find_rows(gpu_text *text, const gpu_fused *fused)
+static void put_find_rows(gpu_text *text, const gpu_fused *fused,
+                          const gpu_fused_names *names)
 {
-    gpu_puts(text, "#define FIND_ROWS");
+    gpu_printf(text, "#define FIND_ROWS%s", names->suffix);
     for (uint32_t i = 0; i < fused->n_outs; i++) {
         if (fused->n_outs > 1)
             gpu_printf(text, " \\\n    if (member == %u) {", (unsigned)i);
-        put_row(text, 0, w_names[i], "tile");
+        put_row(text, 0, names->w[i], 0);
         if (fused->has_glu)
-            put_row(text, 1, w_names[1], "tile");
+            put_row(text, 1, names->w[1], 0);
         else if (gpu_fused_has_halves(fused))
-            put_row(text, 1, w_names[i], "tile + APART");
+            put_row(text, 1, names->w[i], apart_of(fused));
         if (fused->n_outs > 1)
             gpu_puts(text, " }");
     }
     gpu_puts(text, "\n");
 }
 
-static void put_stores(gpu_text *text, const gpu_fused *fused)
+static void put_stores(gpu_text *text, const gpu_fused *fused,
+                       const gpu_fused_names *names)
 {
     const bool biased = gpu_has(&fused->members[0].product.in[2]);
     gpu_puts(text, "#define ADD_BIAS(y, m, o) ((y)");
@@ -245,21 +262,24 @@ static void put_stores(gpu_text *text, const gpu_fused *fused)
         gpu_printf(text,
                    " + ((m) == %u && (o) < args.%s.Channels() ? "
                    "args.%s.ReadScalar(0, 0, 0, 0, o) : 0.0f)",
-                   (unsigned)i, bias_names[i], bias_names[i]);
+                   (unsigned)i, names->bias[i], names->bias[i]);
     gpu_puts(text, ")\n#define STORE(m, y, c, o)");
     for (uint32_t i = 0; i < fused->n_outs; i++)
         gpu_printf(text,
                    " \\\n    if ((m) == %u && (o) < args.%s.Channels()) "
                    "args.%s.WriteScalar(y, 0, c, 0, 0, o);",
-                   (unsigned)i, dst_names[i], dst_names[i]);
+                   (unsigned)i, names->dst[i], names->dst[i]);
     gpu_puts(text, "\n");
     if (fused->has_norm)
-        gpu_puts(text, "#define GAIN(k) args.gain.ReadScalar(0, 0, 0, 0, k)\n"
-                       "#define EPS bits_f32(args.eps)\n");
+        gpu_printf(text,
+                   "#define GAIN(k) args.%s.ReadScalar(0, 0, 0, 0, k)\n"
+                   "#define EPS bits_f32(args.%s)\n",
+                   names->gain, names->eps);
 }
 
 /* Which members are rotated, and how. */
-static void put_rope(gpu_text *text, const gpu_fused *fused)
+static void put_rope(gpu_text *text, const gpu_fused *fused,
+                     const gpu_fused_names *names)
 {
     uint32_t rotated = 0;
     for (uint32_t i = 0; i < fused->n_outs; i++)
@@ -272,44 +292,73 @@ static void put_rope(gpu_text *text, const gpu_fused *fused)
                "#define HEAD %lld\n"
                "#define APART %lld\n"
                "#define PAIRS_ROTATED %lld\n"
-               "#define ANGLE(c, i) args.rope.ReadScalar(0, c, 0, 0, i)\n",
+               "#define ANGLE(c, i) args.%s.ReadScalar(0, c, 0, 0, i)\n",
                (unsigned)rotated, head, head / 32,
-               (long long)fused->rope->in[2].d.dims[0]);
+               (long long)fused->rope->in[2].d.dims[0], names->rope);
+}
+
+void gpu_fused_put_named(gpu_text *text, const gpu_fused *fused,
+                         const gpu_fused_names *names)
+{
+    put_rope(text, fused, names);
+    put_stores(text, fused, names);
 }
 
 void gpu_fused_put(gpu_text *text, const gpu_fused *fused)
 {
-    put_rope(text, fused);
-    put_stores(text, fused);
+    gpu_fused_put_named(text, fused, &plain_names);
+}
+
+void gpu_fused_put_strips(gpu_text *text, const gpu_fused *fused,
+                          const gpu_fused_names *names)
+{
+    put_find_strip(text, fused, names);
+    put_find_rows(text, fused, names);
+}
+
+int64_t gpu_fused_strips(const gpu_fused *fused)
+{
+    int64_t strips = 0;
+    for (uint32_t i = 0; i < fused->n_outs; i++)
+        strips += strips_of(fused, &fused->members[i]);
+    return strips;
+}
+
+void gpu_fused_add_named(gpu_call *call, const gpu_fused *fused,
+                         const uint32_t *tiles, uint32_t angles,
+                         const gpu_fused_names *names)
+{
+    const gpu_expr width = gpu_rows(&fused->x);
+    gpu_call_rows(call, names->x, &fused->x, false);
+    if (fused->has_norm) {
+        gpu_call_rows(call, names->gain, &fused->norm.in[1], false);
+        gpu_call_param(call, names->eps,
+                       gpu_float(fused->norm.node.attr.norm.eps));
+    }
+    if (fused->rope) {
+        const int64_t pairs = fused->rope->in[2].d.dims[0];
+        gpu_add_private_rows(call, names->rope, angles, CLV_DTYPE_F32, width,
+                             2 * pairs, 8 * pairs, false);
+    }
+    for (uint32_t i = 0; i < fused->n; i++) {
+        const gpu_node *p = &fused->members[i].product;
+        gpu_add_tiles(call, p, names->w[i], tiles[i], p->in[1].d.dims[0]);
+        if (gpu_has(&p->in[2]))
+            gpu_call_rows(call, names->bias[i], &p->in[2], false);
+    }
+    for (uint32_t i = 0; i < fused->n_outs; i++) {
+        const gpu_fused_member *member = &fused->members[i];
+        gpu_operand *dst =
+            gpu_call_rows(call, names->dst[i], &member->out, true);
+        if (member->sets.sets)
+            gpu_call_set_rows(call, dst, &member->sets);
+    }
 }
 
 void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
                    const uint32_t *tiles, uint32_t angles)
 {
-    gpu_call_rows(call, "x", &fused->x, false);
-    if (fused->has_norm) {
-        gpu_call_rows(call, "gain", &fused->norm.in[1], false);
-        gpu_call_param(call, "eps", gpu_float(fused->norm.node.attr.norm.eps));
-    }
-    if (fused->rope) {
-        const int64_t pairs = fused->rope->in[2].d.dims[0];
-        gpu_add_private_rows(call, "rope", angles, CLV_DTYPE_F32,
-                             call->operands[0].width, 2 * pairs, 8 * pairs,
-                             false);
-    }
-    for (uint32_t i = 0; i < fused->n; i++) {
-        const gpu_node *p = &fused->members[i].product;
-        gpu_add_tiles(call, p, w_names[i], tiles[i], p->in[1].d.dims[0]);
-        if (gpu_has(&p->in[2]))
-            gpu_call_rows(call, bias_names[i], &p->in[2], false);
-    }
-    for (uint32_t i = 0; i < fused->n_outs; i++) {
-        const gpu_fused_member *member = &fused->members[i];
-        gpu_operand *dst =
-            gpu_call_rows(call, dst_names[i], &member->out, true);
-        if (member->sets.sets)
-            gpu_call_set_rows(call, dst, &member->sets);
-    }
+    gpu_fused_add_named(call, fused, tiles, angles, &plain_names);
 }
 
 static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
@@ -317,12 +366,9 @@ static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
 {
     const gpu_node *first = &fused->members[0].product;
     gpu_text text = {.host = lowering->builder.host};
-    int64_t strips = 0;
+    const int64_t strips = gpu_fused_strips(fused);
     gpu_call call;
-    for (uint32_t i = 0; i < fused->n_outs; i++)
-        strips += strips_of(fused, &fused->members[i]);
-    put_find_strip(&text, fused);
-    put_find_rows(&text, fused);
+    gpu_fused_put_strips(&text, fused, &plain_names);
     gpu_fused_put(&text, fused);
     begin(&call, first, text.data);
     call.name = "gemv_fused";
@@ -334,16 +380,25 @@ static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
     return status;
 }
 
-clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused)
+clv_status gpu_fused_prepare(gpu_lowering *lowering, const gpu_fused *fused,
+                             uint32_t *tiles, uint32_t *angles)
 {
     const gpu_node *first = &fused->members[0].product;
-    uint32_t tiles[GPU_FUSED_MAX], angles = 0;
+    *angles = 0;
     for (uint32_t i = 0; i < fused->n; i++) {
         const gpu_node *p = &fused->members[i].product;
         CLV_TRY(gpu_lower_tiles(lowering, p, 0, p->in[1].d.dims[0], &tiles[i]));
     }
-    if (fused->rope)
-        CLV_TRY(gpu_rope_angles(lowering, first->index, fused->rope, &angles));
+    return fused->rope
+               ? gpu_rope_angles(lowering, first->index, fused->rope, angles)
+               : CLV_OK;
+}
+
+clv_status gpu_fused_lower(gpu_lowering *lowering, const gpu_fused *fused)
+{
+    const gpu_node *first = &fused->members[0].product;
+    uint32_t tiles[GPU_FUSED_MAX], angles;
+    CLV_TRY(gpu_fused_prepare(lowering, fused, tiles, &angles));
     return gpu_is_glsl(first->target)
                ? gpu_fused_lower_glsl(lowering, fused, tiles, angles)
                : lower_fused(lowering, fused, tiles, angles);

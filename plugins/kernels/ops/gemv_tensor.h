@@ -30,9 +30,35 @@ void gpu_gemv_define(gpu_call *call, const gpu_node *node,
 /* Whether the pairs that the group's rope rotates lie 16 k channels apart, in
  * two rows of tiles of 16; else they are neighbours, in one. */
 bool gpu_fused_has_halves(const gpu_fused *fused);
-/* What a group's text says of its members but where their weights are, and its
- * operands: x, gain, rope (gpu_rope_angles()), w, w1, w2, bias, bias1, bias2,
- * dst, dst1, dst2. */
+/* Rows of tiles that a group of items reads at a time: gate and up, or both
+ * halves of pairs. */
+int64_t gpu_fused_streams(const gpu_fused *fused);
+/* Groups of 16 outputs, or of 2 x 16. */
+int64_t gpu_fused_strips(const gpu_fused *fused);
+
+/* What a kernel calls the operands of a group. */
+typedef struct gpu_fused_names {
+    const char *x, *gain, *eps;
+    const char *rope; /* gpu_rope_angles() */
+    const char *w[GPU_FUSED_MAX], *dst[GPU_FUSED_MAX], *bias[GPU_FUSED_MAX];
+    const char *suffix; /* of FIND_STRIP and FIND_ROWS */
+} gpu_fused_names;
+
+/* The weights in tiles, and the buffer of angles, if there is a ROPE. */
+clv_status gpu_fused_prepare(gpu_lowering *lowering, const gpu_fused *fused,
+                             uint32_t *tiles, uint32_t *angles);
+/* The member that strip `at` is of, as FIND_STRIP(at), and FIND_ROWS: where its
+ * rows of tiles are. */
+void gpu_fused_put_strips(gpu_text *text, const gpu_fused *fused,
+                          const gpu_fused_names *names);
+/* What a group's text says of its members but that, and its operands. */
+void gpu_fused_put_named(gpu_text *text, const gpu_fused *fused,
+                         const gpu_fused_names *names);
+void gpu_fused_add_named(gpu_call *call, const gpu_fused *fused,
+                         const uint32_t *tiles, uint32_t angles,
+                         const gpu_fused_names *names);
+/* The same, of the names x, gain, rope, w, w1, w2, bias, bias1, bias2, dst,
+ * dst1, dst2. */
 void gpu_fused_put(gpu_text *text, const gpu_fused *fused);
 void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
                    const uint32_t *tiles, uint32_t angles);

@@ -14,6 +14,7 @@ enum {
     ROWS = 301
 };
 enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 }; /* tiles that come round */
+enum { SERIES_INPUTS = 1024 };
 /* Whole tiles, of which the last group has not all. */
 enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
@@ -33,18 +34,22 @@ static const struct cache {
               {CLV_DTYPE_Q8_0, false}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
+static const uint32_t series_types[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+                                        CLV_DTYPE_Q4_K};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
     N_WEIGHTS = sizeof weight_types / sizeof *weight_types,
     N_CACHES = sizeof caches / sizeof *caches,
     N_EXPERTS = sizeof expert_types / sizeof *expert_types,
+    N_SERIES = sizeof series_types / sizeof *series_types,
     N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
+    N_SINGLE = (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS,
 };
 
 uint32_t gpu_n_cases(void)
 {
-    return (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS + 1;
+    return N_SINGLE + N_SERIES + 1;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -182,23 +187,39 @@ static bool add_scales(const clv_host_api *host, gpu_case *c, uint32_t w)
     return true;
 }
 
-/* Inputs come before the output, scales behind it. */
-static void finish(gpu_case *c, uint32_t op)
+static clv_node *add_node(gpu_case *c, uint32_t op, uint32_t out)
 {
-    c->node.header = (clv_header){sizeof c->node, CLV_STRUCT_NODE, NULL};
-    c->node.op = op;
-    c->node.revision = 1;
-    c->node.n_inputs = c->out;
-    for (uint32_t i = 0; i < c->node.n_inputs; i++)
-        c->node.inputs[i] = i;
-    c->node.n_outputs = 1;
-    c->node.outputs[0] = c->out;
+    clv_node *node = &c->nodes[c->graph.n_nodes++];
+    node->header = (clv_header){sizeof *node, CLV_STRUCT_NODE, NULL};
+    node->op = op;
+    node->revision = 1;
+    node->n_outputs = 1;
+    node->outputs[0] = out;
     c->graph.header = (clv_header){sizeof c->graph, CLV_STRUCT_SUBGRAPH, NULL};
     c->graph.tensors = c->tensors;
     c->graph.tensor_stride = sizeof *c->tensors;
-    c->graph.nodes = &c->node;
-    c->graph.n_nodes = 1;
-    c->graph.node_stride = sizeof c->node;
+    c->graph.nodes = c->nodes;
+    c->graph.node_stride = sizeof *node;
+    return node;
+}
+
+/* Of one node, whose inputs come before the output, and scales behind it. */
+static clv_node *finish(gpu_case *c, uint32_t op)
+{
+    clv_node *node = add_node(c, op, c->out);
+    node->n_inputs = c->out;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        node->inputs[i] = i;
+    return node;
+}
+
+static void add_binary(gpu_case *c, uint32_t op, uint32_t a, uint32_t b,
+                       uint32_t out)
+{
+    clv_node *node = add_node(c, op, out);
+    node->n_inputs = 2;
+    node->inputs[0] = a;
+    node->inputs[1] = b;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -291,9 +312,9 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
         for (uint32_t h = 0; h < HEADS; h++)
             attend(i, h, (uint32_t)pos[i], c->want + (i * HEADS + h) * DIM);
     }
-    finish(c, CLV_OP_ATTENTION);
-    c->node.attr.attention.head_dim = DIM;
-    c->node.attr.attention.scale = 4;
+    clv_node *node = finish(c, CLV_OP_ATTENTION);
+    node->attr.attention.head_dim = DIM;
+    node->attr.attention.scale = 4;
     return true;
 }
 
@@ -364,8 +385,45 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
         ((float *)c->data[3])[i] =
             score_at(i / EXPERTS, (int32_t)(i % EXPERTS));
     want_experts(c, (uint32_t)n, scored);
-    finish(c, CLV_OP_MATMUL_EXPERTS);
-    c->node.attr.experts.normalised = scored;
+    finish(c, CLV_OP_MATMUL_EXPERTS)->attr.experts.normalised = scored;
+    return true;
+}
+
+/* A product of one row, with a sum, and one of that. */
+static bool make_series(const clv_host_api *host, uint32_t dtype, gpu_case *c)
+{
+    const uint32_t in = SERIES_INPUTS;
+    enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
+    snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
+             clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
+    c->variant = "gemv_series";
+    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
+    if (!sum ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 3) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 4) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, OUTPUTS, 0)) {
+        clv_free(host, sum);
+        return false;
+    }
+    for (uint32_t o = 0; o < in; o++) {
+        sum[o] = element(o, 3);
+        for (uint32_t k = 0; k < in; k++)
+            sum[o] += (double)element(k, 1) * element(o * in + k, 2);
+    }
+    for (uint32_t o = 0; o < OUTPUTS; o++) {
+        double y = 0;
+        for (uint32_t k = 0; k < in; k++)
+            y += sum[k] * element(o * in + k, 4);
+        c->want[o] = (float)y;
+    }
+    clv_free(host, sum);
+    add_binary(c, CLV_OP_MATMUL, X, W, PRODUCT);
+    add_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
+    add_binary(c, CLV_OP_MATMUL, SUM, W_2, OUT);
     return true;
 }
 
@@ -377,6 +435,8 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
     c->wide = i + 1 == gpu_n_cases();
     if (c->wide)
         made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, c);
+    else if (i >= N_SINGLE)
+        made = make_series(host, series_types[i - N_SINGLE], c);
     else if (type < N_WEIGHTS)
         made = make_matmul(host, weight_types[type], n, INPUTS, c);
     else if (type < N_WEIGHTS + N_CACHES)

@@ -5,19 +5,22 @@
 
 #include <stdbool.h>
 
-#define GPU_CASE_TENSORS 5
+#define GPU_CASE_TENSORS 7
+#define GPU_CASE_NODES 3
 
 typedef struct gpu_case {
     char name[64]; /* "matmul q8_0 1x128x96" */
     clv_subgraph graph;
     clv_tensor_desc tensors[GPU_CASE_TENSORS];
-    clv_node node;
+    clv_node nodes[GPU_CASE_NODES];
     void *data[GPU_CASE_TENSORS]; /* NULL: the output */
     uint64_t size[GPU_CASE_TENSORS];
     uint32_t out;
     float *want;
     uint64_t n_want;
-    bool wide; /* for the variant of the largest tiles */
+    bool wide;           /* for the variant of the largest tiles */
+    const char *variant; /* that it is for, which alone may be what is wrong;
+                            NULL: all that compute it */
 } gpu_case;
 
 uint32_t gpu_n_cases(void);

@@ -91,6 +91,8 @@ static bool disable(trial *t, const gpu_case *c, const char *why)
     for (uint32_t i = 0; i < code->n_kernels; i++) {
         const char *name = code->kernels[i].variant;
         size_t used = strlen(t->disabled);
+        if (c->variant && strcmp(c->variant, name) != 0)
+            continue;
         if (used + strlen(name) + 2 > t->size)
             continue;
         snprintf(t->disabled + used, t->size - used, "%s%s", used ? "," : "",
@@ -110,10 +112,21 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
     for (uint32_t i = 0; i < c->graph.n_tensors; i++)
         if (c->tensors[i].layout && t->target->states == GPU_STATES_ROWS)
             return false;
-    clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
-    gpu_caps(t->target, &c->graph, &caps, sizeof caps);
-    *bound = gpu_result_bound(caps.error_class);
-    return caps.answer == CLV_ANSWER_YES;
+    if (c->variant &&
+        (!t->target->series || gpu_is_disabled(t->target, c->variant)))
+        return false;
+    clv_op_caps caps[GPU_CASE_NODES];
+    for (uint32_t i = 0; i < GPU_CASE_NODES; i++)
+        caps[i] = (clv_op_caps)CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
+    gpu_caps(t->target, &c->graph, caps, sizeof *caps);
+    *bound = 0;
+    for (uint32_t i = 0; i < c->graph.n_nodes; i++) {
+        if (caps[i].answer != CLV_ANSWER_YES)
+            return false;
+        const double one = gpu_result_bound(caps[i].error_class);
+        *bound = one > *bound ? one : *bound;
+    }
+    return true;
 }
 
 static clv_status try_case(trial *t, const gpu_case *c)
@@ -209,10 +222,10 @@ clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
     if (!strcmp(wanted, "off") ||
         (tuner->software && strcmp(wanted, "on") != 0))
         return CLV_OK;
-    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u %u", unwanted,
+    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u %u %d", unwanted,
              option(tuner, "matrix"), option(tuner, "kv"),
              (unsigned)tuner->target->slices, (unsigned)tuner->target->weights,
-             (unsigned)tuner->target->wgmma_bytes);
+             (unsigned)tuner->target->wgmma_bytes, (int)tuner->target->series);
     if (!load_result(&entry, disabled, size)) {
         CLV_TRY(try_all(tuner, disabled, size));
         gpu_entry_put(&entry, disabled, strlen(disabled));

@@ -1,0 +1,21 @@
+/*
+ * Products of one row that follow one another as one kernel, whose groups stay
+ * and meet between two (gemv_series_opencl.clt): for GPUs of compute
+ * capability 9.0.
+ */
+#pragma once
+
+#include "ops/gemv_tensor.h"
+
+#define GPU_SERIES_MAX 4
+
+/* A product with what is added to its result, or a fused group. */
+typedef struct gpu_step {
+    gpu_fused fused; /* of a product alone: that one */
+    gpu_tensor add;  /* index CLV_NO_TENSOR: none */
+} gpu_step;
+
+/* Whether the steps can be one kernel. */
+bool gpu_series_fits(const gpu_step *steps, uint32_t n);
+clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
+                            uint32_t n);

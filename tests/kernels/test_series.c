@@ -1,0 +1,237 @@
+/* Products that follow one another as one kernel, by plain code, compared with
+ * the same by a kernel each. */
+#include "sample.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define HEAD 32
+#define QUERIES (3 * HEAD)
+
+/* Of a layer from behind its attention on, and the next layer's queries, keys
+ * and values: numbers of channels, and what there may be. */
+typedef struct layer {
+    uint32_t dtype;
+    int64_t heads, hidden, inner;
+    bool halves, bias, gelu;
+    uint32_t cache;
+    uint32_t kernels; /* dispatches that it takes as a series */
+} layer;
+
+typedef struct made {
+    sample b;
+    uint32_t seen, keys, values;
+} made;
+
+static uint32_t add(made *m, uint32_t usage, int64_t rows, int64_t channels)
+{
+    return sample_add(&m->b, CLV_DTYPE_F32, usage, rows, channels, 0);
+}
+
+static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
+                            int64_t out)
+{
+    uint32_t bias = CLV_NO_TENSOR;
+    uint32_t w = sample_add(&m->b, c->dtype, CLV_USAGE_WEIGHT, out, in, 0);
+    if (c->dtype == CLV_DTYPE_I8 || c->dtype == CLV_DTYPE_I4) {
+        m->b.g.tensors[w].quant = CLV_QUANT_PER_CHANNEL;
+        m->b.g.tensors[w].quant_scales = 1 + add(m, CLV_USAGE_WEIGHT, 0, out);
+    }
+    if (c->bias)
+        bias = add(m, CLV_USAGE_WEIGHT, 0, out);
+    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, out);
+    graph_node(&m->b.g, CLV_OP_MATMUL, y,
+               (const uint32_t[]){x, w, bias, CLV_NO_TENSOR});
+    return y;
+}
+
+static uint32_t add_sum(made *m, uint32_t a, uint32_t b, int64_t n)
+{
+    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    graph_node(&m->b.g, CLV_OP_ADD, y, (const uint32_t[]){a, b, CLV_NO_TENSOR});
+    return y;
+}
+
+static uint32_t add_norm(made *m, uint32_t x, int64_t n, uint32_t *gain)
+{
+    *gain = add(m, CLV_USAGE_WEIGHT, 0, n);
+    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    graph_node(&m->b.g, CLV_OP_RMS_NORM, y,
+               (const uint32_t[]){x, *gain, CLV_NO_TENSOR})
+        ->attr.norm.eps = 1e-3f;
+    return y;
+}
+
+static uint32_t add_rope(made *m, const layer *c, uint32_t x, uint32_t pos,
+                         uint32_t freq, int64_t n)
+{
+    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    clv_node *node =
+        graph_node(&m->b.g, CLV_OP_ROPE, y,
+                   (const uint32_t[]){x, pos, freq, CLV_NO_TENSOR});
+    node->attr.rope.head_dim = HEAD;
+    node->attr.rope.mode = c->halves ? CLV_ROPE_HALVES : CLV_ROPE_PAIRS;
+    return y;
+}
+
+static uint32_t add_cache(made *m, const layer *c, uint32_t rows, uint32_t ids)
+{
+    uint32_t state = sample_add(&m->b, c->cache, CLV_USAGE_STATE, 4, HEAD, 0);
+    graph_node(&m->b.g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
+               (const uint32_t[]){state, rows, ids, CLV_NO_TENSOR});
+    return state;
+}
+
+/* So that products are some units. */
+static void scale(made *m, uint32_t t, float by, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        ((float *)m->b.data[t])[i] *= by;
+}
+
+static void make(made *m, const layer *c)
+{
+    uint32_t gains[2], y;
+    memset(m, 0, sizeof *m);
+    graph_init(&m->b.g);
+    uint32_t x = add(m, CLV_USAGE_INPUT, 1, c->heads);
+    uint32_t before = add(m, CLV_USAGE_INPUT, 1, c->hidden);
+    uint32_t pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    uint32_t ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    uint32_t freq = add(m, CLV_USAGE_WEIGHT, 0, HEAD / 2);
+    y = add_product(m, c, x, c->heads, c->hidden);
+    uint32_t middle = add_sum(m, y, before, c->hidden);
+    y = add_norm(m, middle, c->hidden, &gains[0]);
+    uint32_t gate = add_product(m, c, y, c->hidden, c->inner);
+    uint32_t up = add_product(m, c, y, c->hidden, c->inner);
+    y = add(m, CLV_USAGE_TRANSIENT, 1, c->inner);
+    graph_node(&m->b.g, CLV_OP_GLU, y,
+               (const uint32_t[]){gate, up, CLV_NO_TENSOR})
+        ->attr.glu.activation = c->gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
+    y = add_product(m, c, y, c->inner, c->hidden);
+    y = add_sum(m, y, middle, c->hidden);
+    y = add_norm(m, y, c->hidden, &gains[1]);
+    uint32_t q = add_product(m, c, y, c->hidden, QUERIES);
+    uint32_t k = add_product(m, c, y, c->hidden, HEAD);
+    uint32_t v = add_product(m, c, y, c->hidden, HEAD);
+    q = add_rope(m, c, q, pos, freq, QUERIES);
+    k = add_rope(m, c, k, pos, freq, HEAD);
+    m->keys = add_cache(m, c, k, ids);
+    m->values = add_cache(m, c, v, ids);
+    m->seen = add(m, CLV_USAGE_OUTPUT, 1, QUERIES);
+    graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
+               (const uint32_t[]){q, CLV_NO_TENSOR});
+    for (uint32_t t = 0; t < m->b.g.sub.n_tensors; t++)
+        if (m->b.g.tensors[t].dtype != CLV_DTYPE_I32)
+            sample_fill(&m->b, t);
+    *(int32_t *)m->b.data[pos] = 3;
+    *(int32_t *)m->b.data[ids] = 2;
+    const bool blocks = clv_format_of(c->dtype)->elements == 256;
+    const bool bytes = c->dtype == CLV_DTYPE_Q8_0 || c->dtype == CLV_DTYPE_I8;
+    for (uint32_t i = 0; i < 2; i++)
+        scale(m, gains[i],
+              blocks  ? 1.0f / 16384
+              : bytes ? 1.0f / 512
+                      : 1.0f / 32,
+              c->hidden);
+}
+
+static void compare(const sample *a, const sample *b, uint32_t t, int64_t row,
+                    int64_t n, const char *what)
+{
+    judge j = {0, 0};
+    for (int64_t i = 0; i < n; i++)
+        judge_expect(&j, sample_value(a, t, row, i),
+                     sample_value(b, t, row, i));
+    judge_conclude(&j, 1e-10, what);
+}
+
+/* By the target, and by one without series, of the same data. */
+static void run(runner *r, const gpu_target *target, layer c)
+{
+    gpu_target without = *target;
+    gpu_code *code = NULL;
+    made m;
+    make(&m, &c);
+    sample other = m.b;
+    for (uint32_t t = 0; t < m.b.g.sub.n_tensors; t++) {
+        other.data[t] = malloc(m.b.size[t]);
+        assert_non_null(other.data[t]);
+        memcpy(other.data[t], m.b.data[t], m.b.size[t]);
+    }
+    assert_int_equal(gpu_lower(&test_host, target, &m.b.g.sub, &code), CLV_OK);
+    assert_int_equal(code->n_dispatches, c.kernels);
+    gpu_code_free(&test_host, code);
+    runner_set(r, target);
+    runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
+    without.disabled = "gemv_series";
+    runner_set(r, &without);
+    runner_run(r, &other.g, other.data, other.size, NULL);
+    compare(&m.b, &other, m.keys, 2, HEAD, "keys");
+    compare(&m.b, &other, m.values, 2, HEAD, "values");
+    compare(&m.b, &other, m.seen, 0, QUERIES, "queries");
+    sample_free(&other);
+    sample_free(&m.b);
+}
+
+/* Sines and cosines, the rows of the caches, the series, what is seen. */
+static void test_series(void **state)
+{
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    target.wgmma_bytes = 256 * 1024;
+    target.series = true;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    const layer base = {.dtype = CLV_DTYPE_Q8_0,
+                        .heads = 256,
+                        .hidden = 384,
+                        .inner = 512,
+                        .cache = CLV_DTYPE_F32,
+                        .kernels = 4};
+    layer c = base;
+    run(r, &target, c);
+    c.dtype = CLV_DTYPE_Q4_0;
+    c.halves = c.bias = c.gelu = true;
+    c.cache = CLV_DTYPE_F16;
+    c.kernels = 5; /* two series, as a kernel has not enough arguments */
+    run(r, &target, c);
+    c = base;
+    c.dtype = CLV_DTYPE_F16;
+    run(r, &target, c);
+    c.dtype = CLV_DTYPE_I8;
+    run(r, &target, c);
+    c.dtype = CLV_DTYPE_I4;
+    c.halves = true;
+    run(r, &target, c);
+    static const uint32_t supers[] = {CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K,
+                                      CLV_DTYPE_Q2_K, CLV_DTYPE_Q3_K};
+    for (uint32_t i = 0; i < 4; i++) {
+        c = base;
+        c.dtype = supers[i];
+        c.hidden = 512;
+        run(r, &target, c);
+    }
+    /* Too few channels of the first for two warps. */
+    c = base;
+    c.heads = 128;
+    c.kernels = 5;
+    c.inner = 512;
+    run(r, &target, c);
+    runner_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_series),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
