@@ -45,6 +45,16 @@ class Trials(OwnCache):
         self.assertEqual(said.count("'gemm_wgmma'"), 1)
         self.assertNotIn("'gemm'", said)
 
+    def test_products_in_series_are_tried(self):
+        """In plain code, where they are asked for."""
+        args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
+                "--set", "opencl.wgmma=plain")
+        on = ("--set", "opencl.series=on")
+        said = self.opened(*args, *on, wrong="gemv_series")
+        self.assertIn("'gemv_series' compute wrongly in two products", said)
+        self.assertEqual(said.count("compute wrongly"), 1)
+        self.assertEqual(self.opened(*args, wrong="gemv_series"), "")
+
     def test_a_driver_that_takes_no_opened_programs(self):
         """Whose binaries are no PTX. One line, and the device is there."""
         args = ("devices", *POCL, *LOADER, "--devices", "opencl", "--set",
