@@ -21,6 +21,7 @@
 #include "profile/accepts.h"
 #include "profile/file_room.h"
 #include "profile/variants.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -432,11 +433,13 @@ planner_strategy planner_strategy_of(const clv_context *ctx, uint32_t n_devices)
 }
 
 /* By costs, if they can be had: else *out stays NULL, and the log says why. */
-static clv_status plan_by_costs(const clv_plan *bare, clv_graph *graph,
+static clv_status plan_by_costs(clv_plan *bare, clv_graph *graph,
                                 planner_strategy strategy, clv_plan **out)
 {
     clv_op_caps *all = NULL;
     clv_status status = ask_devices(bare, graph, &all);
+    if (!status)
+        status = planner_find_work(bare, graph, all);
     if (!status)
         status = planner_plan_by_costs(bare, graph, all, strategy, out);
     free(all);
@@ -490,6 +493,25 @@ clv_status clv_plan_weigh(clv_context *ctx, clv_graph *graph,
     *ns = core_plan_expected_ns(plan);
     clv_plan_destroy(plan);
     return CLV_OK;
+}
+
+clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
+                         const clv_plan_params *params, uint64_t *bytes)
+{
+    clv_plan *bare;
+    clv_op_caps *all = NULL;
+    CLV_TRY(begin(ctx, graph, params, &bare));
+    clv_status status = clv_graph_live(graph, bytes);
+    if (!status)
+        status = ask_devices(bare, graph, &all);
+    if (!status)
+        status = planner_find_work(bare, graph, all);
+    for (uint32_t d = 0; d < bare->n_devices && !status; d++)
+        if (bare->devices[d].work > *bytes)
+            *bytes = bare->devices[d].work;
+    free(all);
+    clv_plan_destroy(bare);
+    return status;
 }
 
 clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,

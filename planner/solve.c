@@ -106,6 +106,8 @@ static void set_rooms(const solver *v, clv_plan *plan)
         plan->devices[d].room = v->plan->devices[d].room;
         plan->devices[d].given = v->plan->devices[d].given;
         plan->devices[d].reserve = v->plan->devices[d].reserve;
+        plan->devices[d].work = v->plan->devices[d].work;
+        plan->devices[d].scratch = v->plan->devices[d].scratch;
     }
 }
 

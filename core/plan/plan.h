@@ -189,13 +189,16 @@ typedef struct core_plan_device {
     uint64_t room;    /* planner_room() before anything was measured, and */
     uint64_t more;    /* in it what is only supposed to be there */
     uint64_t given;   /* bytes for values that are there already */
-    uint64_t reserve; /* and of those that later plans will have at once */
+    uint64_t reserve; /* and of what later plans will work on */
+    uint64_t work;    /* what a plan works on that has all nodes there, */
+    uint64_t scratch; /* and of it scratch; 0: not known (planner/work.h) */
     bool local;       /* works in memory of its own, of local_type */
     bool staged;      /* and cannot copy from and to the host's memory: bytes
                          pass through staging_size bytes that both see */
     uint32_t local_type;
     uint64_t staging_size, scratch_size; /* latter: that its programs share */
     core_memplan memory;                 /* of its own arena, if it is local */
+    uint64_t ring_size; /* in it, of what weights pass through */
     /* The highest rates that were measured on it, a ns; 0: unknown. */
     double top_bytes, top_flops;
 } core_plan_device;

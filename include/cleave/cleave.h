@@ -559,9 +559,9 @@ typedef struct clv_plan_params {
     uint32_t n_devices;
     const clv_workspace *workspace; /* what the plan will run in, and what it
                                        has already; NULL: nothing yet */
-    uint64_t reserve; /* bytes of values that later plans will have in use at
-                         once, clv_graph_live(); weights leave room for them in
-                         a device's own memory that does not hold all weights */
+    uint64_t reserve; /* bytes that later plans will work on, clv_plan_work();
+                         weights leave room for them in a device's own memory
+                         that does not hold all weights */
 } clv_plan_params;
 
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
@@ -588,6 +588,12 @@ CLV_API bool clv_plan_equal(const clv_plan *a, const clv_plan *b);
  * nodes run in their order with the largest symbols: no plan works in less
  * memory. */
 CLV_API clv_status clv_graph_live(const clv_graph *graph, uint64_t *bytes);
+/* The most bytes of values between nodes and of scratch that a plan of the
+ * graph works on in the own memory of a device that cannot hold all its
+ * weights; where there is none, clv_graph_live(). */
+CLV_API clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
+                                 const clv_plan_params *params,
+                                 uint64_t *bytes);
 /* The numbers of rows that devices with static shapes have programs for, of all
  * nodes of the graph: ascending, each once. A graph of such a length, or of a
  * sum of them, keeps these devices busy. In: *count elements of room in

@@ -195,6 +195,16 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
     return status;
 }
 
+clv_status llm_runner_work(llm_runner *r, llm_runner_params *params)
+{
+    const clv_plan_params devices = plan_params(r, params);
+    pthread_mutex_lock(&r->model->lock);
+    const clv_status status =
+        clv_plan_work(r->model->ctx, r->graph, &devices, &params->reserve);
+    pthread_mutex_unlock(&r->model->lock);
+    return status;
+}
+
 void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
 {
     const clv_plan_params devices = plan_params(r, params);

@@ -79,6 +79,8 @@ clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
  * again, and where that gives another plan takes it, which is not compiled yet.
  * A failure is logged. */
 void llm_runner_plan_again(llm_runner *runner, const llm_runner_params *params);
+/* params->reserve: what plans of its graph work on. */
+clv_status llm_runner_work(llm_runner *runner, llm_runner_params *params);
 /* clv_plan_weigh() of its graph. */
 clv_status llm_runner_weigh(const llm_runner *runner,
                             const llm_runner_params *params,

@@ -221,7 +221,7 @@ static clv_status find_reserve(llm_runners *r)
     if (r->params.reserve)
         return CLV_OK;
     CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
-    const clv_status status = clv_graph_live(runner->graph, &r->params.reserve);
+    const clv_status status = llm_runner_work(runner, &r->params);
     llm_runner_destroy(runner);
     return status;
 }

@@ -1,4 +1,5 @@
 #include "room.h"
+#include "../memory/ring.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/graph/tensor.h"
 
@@ -7,15 +8,20 @@
  * times the largest of them, which is itself no larger than that. */
 #define WORKSPACE_PART 16
 #define PASSING 3
-/* So many times what values take, for what programs make of them, such as
- * activations in halves and sums of parts. */
+/* In an address space so many times what values take, for what programs make of
+ * them, such as activations in halves and sums of parts. */
 #define VALUES 2
-/* One that passes through lies there twice, itself and the next one, and maybe
- * in another form, beside values. */
+/* Where it is known what plans work on, this part of it more: values are placed
+ * a little otherwise in each plan. What none of them needs is for weights which
+ * only other plans use. */
+#define MORE_PART 16
+/* Where it is not: one that passes through lies there twice, itself and the
+ * next one, and maybe in another form, beside values. */
 #define PASSING_PART 4
-/* Part of what the first plan left that is for weights which only other plans
+#define LEAST_PASSING_PART 16
+/* And of what the first plan left, the part for weights which only other plans
  * use. */
-#define MORE_PART 8
+#define LEFT_PART 8
 
 /* Of at most so many bytes; 0: most of the weights' bytes are in larger ones.
  */
@@ -64,19 +70,6 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
-{
-    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
-    if (!planner_is_scarce(graph, of))
-        return less(part, of->given);
-    /* Nothing passes through an address space. */
-    const uint64_t passing = core_device_is_windowed(of->dev)
-                                 ? 0
-                                 : PASSING * largest_weight(graph, part);
-    return less(larger(part, VALUES * of->reserve) + larger(passing, part),
-                of->given);
-}
-
 /* Of the graph's states, all of which may come to lie on one device. */
 static uint64_t state_bytes(const clv_graph *graph)
 {
@@ -112,15 +105,63 @@ static bool is_later(const clv_graph *graph, const core_plan_device *of)
     return planner_is_scarce(graph, of) && holds_weights(graph, of->dev);
 }
 
+/* Of one weight, where what the plan works on is known: with the ring, twice as
+ * large, that lies beside it. A plan that works on as much as there is may
+ * still be cut. */
+static uint64_t beside_work(const clv_graph *graph, const core_plan_device *of)
+{
+    const uint64_t room = beside_states(graph, of) + of->given;
+    const uint64_t most =
+        larger(less(room, of->work) / 2, room / LEAST_PASSING_PART);
+    const uint64_t largest = largest_weight(graph, most);
+    return largest ? largest : most;
+}
+
+/* What this plan works on, or one that comes after it, with the ring. */
+static uint64_t known_work(const clv_graph *graph, const core_plan_device *of)
+{
+    if (is_later(graph, of))
+        return of->work + planner_ring_bytes(of, beside_work(graph, of));
+    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
+    const uint64_t largest = largest_weight(graph, part);
+    const uint64_t one = largest ? largest : part / 2;
+    const uint64_t work =
+        larger(of->work + planner_ring_bytes(of, one), of->reserve + 2 * one);
+    /* Scratch of several plans lies side by side. */
+    return work + work / MORE_PART + of->scratch;
+}
+
+/* Whether plans are told what they and later ones work on. */
+static bool is_known(const clv_graph *graph, const core_plan_device *of)
+{
+    return of->work && (of->reserve || is_later(graph, of));
+}
+
+uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
+{
+    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
+    if (!planner_is_scarce(graph, of))
+        return less(part, of->given);
+    /* Nothing passes through an address space. */
+    if (core_device_is_windowed(of->dev))
+        return less(larger(part, VALUES * of->reserve) + part, of->given);
+    if (is_known(graph, of))
+        return less(known_work(graph, of), of->given);
+    const uint64_t passing = PASSING * largest_weight(graph, part);
+    return less(larger(part, of->work) + larger(passing, part), of->given);
+}
+
 uint64_t planner_room_to_hold(const clv_graph *graph,
                               const core_plan_device *of)
 {
     if (of->room == UINT64_MAX)
         return of->room;
     const uint64_t room = beside_states(graph, of);
-    if (!is_later(graph, of))
+    if (is_later(graph, of) && of->more)
+        return of->more;
+    if (!is_later(graph, of) || is_known(graph, of))
         return less(room, planner_workspace(graph, of));
-    return of->more ? of->more : room / MORE_PART;
+    return room / LEFT_PART;
 }
 
 /* What the first plan works on stays when others are made, so it leaves them
@@ -128,11 +169,17 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of)
 {
+    if (is_later(graph, of) && is_known(graph, of))
+        return beside_work(graph, of);
     const uint64_t room = beside_states(graph, of) + of->given;
     const uint64_t left = less(room, planner_room_to_hold(graph, of));
     const uint64_t largest = largest_weight(graph, room / WORKSPACE_PART);
     const uint64_t most = left / PASSING_PART;
-    if (is_later(graph, of) || (largest && most < largest))
+    if (is_later(graph, of))
+        return most;
+    if (is_known(graph, of))
+        return largest ? largest : room / WORKSPACE_PART / 2;
+    if (largest && most < largest)
         return most;
     return largest ? largest : room / PASSING_PART;
 }

@@ -227,11 +227,11 @@ static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
         return CLV_OK;
     desc.dtype = CLV_DTYPE_I8;
     desc.rank = 1;
-    desc.dims[0] =
-        (int64_t)ring_size(&plan->devices[device], s->list + first, n);
+    core_plan_device *d = &plan->devices[device];
+    d->ring_size = ring_size(d, s->list + first, n);
+    desc.dims[0] = (int64_t)d->ring_size;
     core_desc_set_dense(&desc);
-    fill_ring(s->list + first, n, (uint64_t)desc.dims[0],
-              plan->devices[device].dev->info.copy_queues);
+    fill_ring(s->list + first, n, d->ring_size, d->dev->info.copy_queues);
     const clv_value ring = core_graph_add_tensor(g, &desc, "ring", NULL);
     if (ring == CLV_NO_TENSOR)
         return core_no_memory("for a plan");

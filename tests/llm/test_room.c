@@ -25,6 +25,7 @@ typedef struct session {
     clv_workspace *workspace;
     llm_runner *runners[MAX_RUNNERS];
     uint64_t counted, reserve;
+    uint64_t later;        /* what plans that follow work on; 0: not known */
     uint32_t n, n_working; /* runners, those that use the device */
 } session;
 
@@ -155,8 +156,9 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     if (driver)
         plan_front(s, r);
     else
-        assert_ok(llm_runner_plan(
-            r, &(llm_runner_params){.workspace = s->workspace}));
+        assert_ok(
+            llm_runner_plan(r, &(llm_runner_params){.workspace = s->workspace,
+                                                    .reserve = s->later}));
     const uint32_t d = index_of(r->plan, s->dev);
     const uint64_t counted = planner_limits_bytes(r->plan, d);
     assert_true(counted <= r->plan->devices[d].room);
@@ -202,9 +204,43 @@ static void test_limits(void **state)
     test_limit(600, down);
 }
 
+/* Where it is known what a prompt works on, little stays unused, and the
+ * weights that the first plan does not hold pass through whole. */
+static void test_filled(void **state)
+{
+    const llm_shape prompt = {.n_tokens = 384};
+    llm_runner_params params = {0};
+    llm_runner *r;
+    session s;
+    uint32_t n_whole = 0;
+    (void)state;
+    if (driver)
+        skip();
+    open_session(&s, 600);
+    const uint64_t all = clv_device_room(s.dev);
+    assert_ok(llm_runner_create(s.model, &s.cache, &prompt, &r));
+    assert_ok(llm_runner_work(r, &params));
+    llm_runner_destroy(r);
+    s.later = params.reserve;
+    assert_true(s.later > 0);
+    add(&s, 1, all);
+    add(&s, prompt.n_tokens, all);
+    print_message("%.1f of %.1f MiB are unused\n",
+                  (double)clv_device_room(s.dev) / 0x1p20,
+                  (double)all / 0x1p20);
+    assert_true(clv_device_room(s.dev) < all / 64);
+    const clv_plan *plan = s.runners[1]->plan;
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        n_whole +=
+            plan->pieces[i].streamed && core_piece_is_whole(&plan->pieces[i]);
+    assert_true(n_whole > 0);
+    close_session(&s);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_filled)};
     driver = argc > 1 ? argv[1] : NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
