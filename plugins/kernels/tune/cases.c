@@ -13,8 +13,8 @@ enum {
     DIM = 32,
     ROWS = 301
 };
-enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 }; /* tiles that come round */
-enum { SERIES_INPUTS = 1024 };
+enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 };      /* tiles that come round */
+enum { SERIES_INPUTS = 4096, SERIES_SLOW = 256 }; /* groups on all units */
 /* Whole tiles, of which the last group has not all. */
 enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
@@ -390,9 +390,9 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
 }
 
 /* A product of one row, with a sum, and one of that. */
-static bool make_series(const clv_host_api *host, uint32_t dtype, gpu_case *c)
+static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                        gpu_case *c)
 {
-    const uint32_t in = SERIES_INPUTS;
     enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
     snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
              clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
@@ -427,7 +427,8 @@ static bool make_series(const clv_host_api *host, uint32_t dtype, gpu_case *c)
     return true;
 }
 
-clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
+clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
+                         gpu_case *c)
 {
     int64_t n = rows_of_x[i % N_ROWS];
     uint32_t type = i / N_ROWS;
@@ -436,7 +437,8 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c)
     if (c->wide)
         made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, c);
     else if (i >= N_SINGLE)
-        made = make_series(host, series_types[i - N_SINGLE], c);
+        made = make_series(host, series_types[i - N_SINGLE],
+                           slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (type < N_WEIGHTS)
         made = make_matmul(host, weight_types[type], n, INPUTS, c);
     else if (type < N_WEIGHTS + N_CACHES)

@@ -24,6 +24,8 @@ typedef struct gpu_case {
 } gpu_case;
 
 uint32_t gpu_n_cases(void);
-/* Fills a case; after a failure, too, it is to be freed. */
-clv_status gpu_case_make(const clv_host_api *host, uint32_t i, gpu_case *c);
+/* Fills a case; after a failure, too, it is to be freed. slow: kernels are
+ * plain code, for which large ones are made smaller. */
+clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
+                         gpu_case *c);
 void gpu_case_free(const clv_host_api *host, gpu_case *c);

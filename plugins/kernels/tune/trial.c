@@ -163,7 +163,7 @@ static clv_status try_all(const gpu_tuner *tuner, char *disabled, size_t size)
         gpu_case *c = clv_new(host, sizeof *c);
         if (!c)
             return CLV_ERR_NO_MEMORY;
-        status = gpu_case_make(host, i, c);
+        status = gpu_case_make(host, i, t.target->plain_matrix, c);
         if (!status) { /* who waits for it sees that it goes on */
             clv_log(host, CLV_LOG_DEBUG, "kernels are tried: %s", c->name);
             status = try_case(&t, c);
