@@ -172,8 +172,7 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
     if (!code)
         return CLV_ERR_NO_MEMORY;
     /* Without memory for it, nothing is kept. */
-    gpu_series *series =
-        target->series ? clv_new(host, sizeof *series) : NULL;
+    gpu_series *series = target->series ? clv_new(host, sizeof *series) : NULL;
     clv_status status = gpu_fusion_init(&fusion, host, target, graph);
     lowering.builder.moved = fusion.moved;
     lowering.aliased = fusion.off;
