@@ -276,14 +276,17 @@ static void figure_cells(const bench_state *state, const bench_test *test,
              result->energy_nj / bench_mean(result->ns, n));
 }
 
+/* Tokens at once where nothing is chosen. */
+#define PLAIN_BATCH 512
+
 /* What was chosen for a prompt, if it is not what is plain. */
 static void add_batches(const bench_state *state, const bench_test *test,
                         const clv_batches *batches, char *text, size_t size)
 {
-    const bool shorter = batches->n_batch < 512 && test->n > batches->n_batch;
+    const bool longer = clv_session_n_ctx(state->session) >= PLAIN_BATCH;
     const bool chosen =
         (!state->args->n_flight && batches->n_flight > 1) ||
-        (!state->args->n_batch && (batches->n_batch > 512 || shorter));
+        (!state->args->n_batch && longer && batches->n_batch != PLAIN_BATCH);
     if (test->prompt && chosen)
         snprintf(text, size, ", %u x %u tokens", batches->n_flight,
                  batches->n_batch);
