@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Lengths of batches to compare: LLM_SPLIT_BATCH / 2, * 1 and * 2. */
+/* Lengths of batches to compare: LLM_SPLIT_BATCH, LONG and UNIT. */
 #define UNIT (LLM_SPLIT_BATCH / 2)
+#define LONG (LLM_SPLIT_BATCH * 2)
 #define MAX_LENGTHS 3
 /* Up to here, and from there to twice as far each, texts share choices. */
 #define NEAR_POSITIONS 1024
@@ -27,10 +28,15 @@ typedef struct batch {
 } batch;
 
 typedef struct comparison {
+    const llm_splits *s;
+    llm_runners *r;
     const llm_split_text *text;
-    batch batches[MAX_LENGTHS]; /* ascending */
+    batch batches[MAX_LENGTHS];
     uint32_t n_batches;
-    uint32_t n; /* tokens, in whole units where those were chosen from */
+    uint32_t n;     /* tokens, in whole units where lengths are compared */
+    llm_split best; /* so far */
+    double least;   /* what it takes, ns */
+    uint32_t most;  /* tokens at once of it; 0: it is the plain one */
     bool failed;
 } comparison;
 
@@ -42,7 +48,7 @@ llm_split llm_split_plain(const llm_splits *s)
 
 uint32_t llm_split_most(const llm_splits *s)
 {
-    return s->n_batch ? s->n_batch : 2 * LLM_SPLIT_BATCH;
+    return s->n_batch ? s->n_batch : LONG;
 }
 
 static bool several_devices(const llm_runners *r)
@@ -122,60 +128,13 @@ static bool can_choose_length(const llm_splits *s, const llm_runners *r,
            text->n >= LLM_SPLIT_BATCH;
 }
 
-/* A plan that was made is kept until all are compared; it may be one of the
- * runners' that others push out. */
-static clv_status add_batch(comparison *c, llm_runners *r, uint32_t length)
-{
-    const llm_split_text *t = c->text;
-    const llm_request request = {
-        .n = length, .n_free = t->n_ctx - t->position, .prepare = true};
-    batch *b = &c->batches[c->n_batches];
-    CLV_TRY(llm_choice_make(r, &request, &b->runner));
-    b->length = length;
-    b->own = !llm_runners_hold(r, b->runner);
-    c->n_batches++;
-    return CLV_OK;
-}
-
-/* Those that fit the context, of the lengths that devices have. */
-static clv_status plan_lengths(comparison *c, llm_runners *r)
-{
-    const llm_split_text *t = c->text;
-    llm_shape shapes[LLM_MAX_TRIED];
-    const llm_request any = {.n = LLM_SPLIT_BATCH,
-                             .n_free = t->n_ctx - t->position};
-    uint32_t n;
-    c->n = (t->n + UNIT - 1) / UNIT * UNIT;
-    if (c->n > any.n_free || any.n_free < LLM_SPLIT_BATCH)
-        return CLV_OK;
-    CLV_TRY(llm_choice_shapes(r, &any, shapes, &n));
-    for (uint32_t length = UNIT; length <= 2 * LLM_SPLIT_BATCH; length *= 2)
-        if (length == LLM_SPLIT_BATCH ||
-            (has_length(r, length) && length <= c->n))
-            CLV_TRY(add_batch(c, r, length));
-    return CLV_OK;
-}
-
-/* The runner that the text needs in any case. */
-static clv_status plan_one(comparison *c, llm_runners *r, uint32_t length)
-{
-    const llm_split_text *t = c->text;
-    const llm_request request = {.n = length, .n_free = t->n_ctx - t->position};
-    batch *b = &c->batches[0];
-    c->n = t->n;
-    CLV_TRY(llm_runners_get(r, &request, &b->runner));
-    b->length = length;
-    c->n_batches = clv_plan_summarise(b->runner->plan).n_devices > 1;
-    return CLV_OK;
-}
-
 /* But for what the text begins with. */
-static void finish(comparison *c, llm_runners *r, uint32_t length)
+static void finish(comparison *c, uint32_t length)
 {
     for (uint32_t i = 0; i < c->n_batches; i++) {
         const batch *b = &c->batches[i];
         if (b->own && b->length == length && c->text->n >= length)
-            llm_runners_keep(r, b->runner);
+            llm_runners_keep(c->r, b->runner);
         else if (b->own)
             llm_runner_destroy(b->runner);
     }
@@ -203,8 +162,18 @@ static double time_of(comparison *c, const batch *b, uint32_t n,
     return prediction.ns * n / some;
 }
 
-/* Whole batches in flight, and then what is left in the shortest batch that
- * holds it. */
+/* The shortest that holds so much, or the batch itself. */
+static const batch *batch_for(const comparison *c, const batch *b,
+                              uint32_t rest)
+{
+    const batch *best = b;
+    for (uint32_t i = 0; i < c->n_batches; i++)
+        if (c->batches[i].length >= rest && c->batches[i].length < best->length)
+            best = &c->batches[i];
+    return best;
+}
+
+/* Whole batches in flight, and then what is left. */
 static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
 {
     const uint32_t whole = c->text->n / b->length;
@@ -212,64 +181,109 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
         c->n > whole * b->length ? c->n - whole * b->length : 0;
     const uint32_t position = c->text->position;
     double ns = time_of(c, b, whole, n_flight, position);
-    const batch *last = c->batches;
-    while (last < b && last->length < rest)
-        last++;
-    if (c->n_batches > 1 && rest)
-        ns += time_of(c, last, 1, 1, position + whole * b->length);
+    if (rest)
+        ns += time_of(c, batch_for(c, b, rest), 1, 1,
+                      position + whole * b->length);
     return ns;
 }
 
-static void compare(comparison *c, const llm_splits *s, llm_split *best)
+/* What takes less memory than the best so far need not gain anything, unless
+ * that is the plain way. */
+static void consider(comparison *c, const batch *b)
 {
-    const batch *b = c->batches, *end = b + c->n_batches;
-    while (b->length != best->length)
-        b++;
+    const llm_splits *s = c->s;
     const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
-    best->plain_ns = time_of_text(c, b, best->n_flight);
-    double least = best->plain_ns, needed = 1 - gain;
-    uint32_t most = 0; /* tokens at once, of the best so far */
-    for (b = c->batches; b < end; b++)
-        for (uint32_t f = 0; f < (s->n_flight ? 1 : N_FLIGHTS); f++) {
-            const uint32_t n_flight = s->n_flight ? s->n_flight : flights[f];
-            if (f && n_flight > c->text->n / b->length)
-                continue;
-            const uint32_t tokens = b->length * n_flight;
-            const double ns = time_of_text(c, b, n_flight);
-            /* What is the plain way, or takes less memory, is kept. */
-            if (ns >= least * (tokens > most ? needed : 1))
-                continue;
-            least = ns;
-            most = tokens;
-            best->length = b->length;
-            best->n_flight = n_flight;
-        }
-    if (c->failed)
-        *best = llm_split_plain(s);
+    const bool flies = clv_plan_summarise(b->runner->plan).n_devices > 1;
+    if (!(c->best.plain_ns > 0))
+        c->least = c->best.plain_ns = time_of_text(c, b, c->best.n_flight);
+    for (uint32_t f = 0; f < (s->n_flight ? 1 : N_FLIGHTS); f++) {
+        const uint32_t n_flight = s->n_flight ? s->n_flight : flights[f];
+        if (f && (!flies || n_flight > c->text->n / b->length))
+            continue;
+        const uint32_t tokens = b->length * n_flight;
+        const double ns = time_of_text(c, b, n_flight);
+        if (ns >= c->least * (tokens > c->most ? 1 - gain : 1))
+            continue;
+        c->least = ns;
+        c->most = tokens;
+        c->best.length = b->length;
+        c->best.n_flight = n_flight;
+    }
+}
+
+/* With a plan of its own, which is kept until all are compared. */
+static clv_status consider_length(comparison *c, uint32_t length)
+{
+    const llm_split_text *t = c->text;
+    const llm_request request = {
+        .n = length, .n_free = t->n_ctx - t->position, .prepare = true};
+    batch *b = &c->batches[c->n_batches];
+    CLV_TRY(llm_choice_make(c->r, &request, &b->runner));
+    b->length = length;
+    b->own = !llm_runners_hold(c->r, b->runner);
+    c->n_batches++;
+    consider(c, b);
+    return CLV_OK;
+}
+
+/* Of the lengths that devices have, longer ones first. If they are faster,
+ * shorter ones are not. */
+static clv_status compare_lengths(comparison *c)
+{
+    const llm_split_text *t = c->text;
+    const llm_request any = {.n = LLM_SPLIT_BATCH,
+                             .n_free = t->n_ctx - t->position};
+    llm_shape shapes[LLM_MAX_TRIED];
+    uint32_t n;
+    c->n = (t->n + UNIT - 1) / UNIT * UNIT;
+    if (c->n > any.n_free || any.n_free < LLM_SPLIT_BATCH)
+        return CLV_OK;
+    CLV_TRY(llm_choice_shapes(c->r, &any, shapes, &n));
+    CLV_TRY(consider_length(c, LLM_SPLIT_BATCH));
+    if (has_length(c->r, LONG) && c->n >= LONG)
+        CLV_TRY(consider_length(c, LONG));
+    return c->best.length < LONG && has_length(c->r, UNIT)
+               ? consider_length(c, UNIT)
+               : CLV_OK;
+}
+
+/* With the runner that the text needs in any case. */
+static clv_status compare_flights(comparison *c)
+{
+    const llm_split_text *t = c->text;
+    const llm_request request = {.n = c->best.length,
+                                 .n_free = t->n_ctx - t->position};
+    batch *b = &c->batches[0];
+    c->n = t->n / request.n * request.n;
+    CLV_TRY(llm_runners_get(c->r, &request, &b->runner));
+    b->length = request.n;
+    c->n_batches = 1;
+    if (clv_plan_summarise(b->runner->plan).n_devices > 1)
+        consider(c, b);
+    return CLV_OK;
 }
 
 clv_status llm_split_choose(llm_splits *s, llm_runners *r,
                             const llm_split_text *text, llm_split *out)
 {
     const llm_split_choice key = key_of(s, text);
-    comparison c = {.text = text};
-    clv_status status = CLV_OK;
-    *out = llm_split_plain(s);
+    comparison c = {.s = s, .r = r, .text = text, .best = llm_split_plain(s)};
+    *out = c.best;
     const bool lengths = can_choose_length(s, r, text);
     const bool several =
         !s->n_flight && several_devices(r) && text->n >= 2 * out->length;
-    llm_split_choice *known = lengths || several ? find(s, &key) : NULL;
-    if (known)
-        *out = known->split;
-    if (known || !(lengths || several))
+    if (!lengths && !several)
         return CLV_OK;
-    if (lengths)
-        status = plan_lengths(&c, r);
-    else
-        status = plan_one(&c, r, out->length);
-    if (!status && c.n_batches)
-        compare(&c, s, out);
-    finish(&c, r, status ? 0 : out->length);
+    llm_split_choice *known = find(s, &key);
+    if (known) {
+        *out = known->split;
+        return CLV_OK;
+    }
+    const clv_status status =
+        lengths ? compare_lengths(&c) : compare_flights(&c);
+    if (!status && !c.failed)
+        *out = c.best;
+    finish(&c, status ? 0 : out->length);
     if (status)
         return status;
     known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];

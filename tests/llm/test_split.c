@@ -115,6 +115,12 @@ static double little(uint32_t n, uint32_t n_runs, uint32_t n_flight)
     return n_runs * n * (1 - 0.02 * n_flight);
 }
 
+/* Both batches of 1024 and those of 256 in flight gain. */
+static double both_ways(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    return in_flight(n, n_runs, n_flight) * (n == 1024 ? 0.8 : 1);
+}
+
 static double much(uint32_t n, uint32_t n_runs, uint32_t n_flight)
 {
     return n_runs * n / (double)n_flight;
@@ -162,6 +168,21 @@ static void test_flights(void **state)
     predict = NULL;
     llm_split_forget(&s.splits);
     check(&s, 2048, 512, 1);
+    predict = in_flight;
+    on_both = false;
+    check(&s, 3072, 512, 1);
+    close_shop(&s);
+}
+
+/* Shorter batches are not planned where longer ones are faster. */
+static void test_longer_first(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){0});
+    predict = both_ways;
+    check(&s, 1024, 1024, 1);
+    check(&s, 768, 256, 2);
     close_shop(&s);
 }
 
@@ -239,9 +260,9 @@ static void test_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_flights),
-        cmocka_unit_test(test_asked_for), cmocka_unit_test(test_open_length),
-        cmocka_unit_test(test_judged),
+        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_flights),
+        cmocka_unit_test(test_longer_first), cmocka_unit_test(test_asked_for),
+        cmocka_unit_test(test_open_length),  cmocka_unit_test(test_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
