@@ -44,6 +44,14 @@ class Text(cli.Case):
                 out = self.good(*greedy("-n", 64, "-p", prompt, *args)).text
                 self.assertEqual(prompt + out, text)
 
+    def test_batches_are_told(self):
+        prompt, _ = self.golden()[0]
+        err = self.good(*greedy("-n", 1, "-p", prompt, "-b", 2, "--flight",
+                                3)).err
+        self.assertRegex(err, r"prompt +\d+ tokens in batches of 2, 3 at once")
+        err = self.good(*greedy("-n", 1, "-p", prompt)).err
+        self.assertNotIn("in batches of", err)
+
     def test_weights_from_the_file_change_nothing(self):
         """Memory for none of the weights, and for half of them."""
         prompt, text = self.golden()[0]

@@ -64,22 +64,43 @@ class Chips(cli.Case):
         plain = self.good(*args, "-o", "json").json[0]
         self.assertNotIn("bubbles", plain)
 
+    def bench(self, name, *args):
+        return self.good(
+            "bench", "--conf", os.path.join(CHIPS, name), "--devices",
+            "npu_sim", "--set", "npu_sim.compute=off", "--set",
+            "core.plan=auto", "-m", "synth:llama-1b:w8a8:zero", "-n", "0",
+            "-r", "1", "-q", "-o", "json", *args).json[0]
+
     def test_predicted_in_flight(self):
         """Chunks of a prompt take what is forecast, one by one or several at
-        once: on no chip a tenth more or less."""
+        once: on no chip a tenth more or less, and what should be faster is."""
         for name in sorted(os.listdir(CHIPS)):
-            for flight in 1, 3:
+            rows = []
+            for flight in 1, 2, 4:
                 with self.subTest(name, flight=flight):
-                    row = self.good(
-                        "bench", "--conf", os.path.join(CHIPS, name),
-                        "--devices", "npu_sim",
-                        "--set", "npu_sim.compute=off",
-                        "--set", "core.plan=auto",
-                        "-m", "synth:llama-1b:w8a8:zero", "-p", "512",
-                        "-n", "0", "-b", "128", "--flight", flight, "-r", "1",
-                        "-q", "-o", "json").json[0]
+                    row = self.bench(name, "-p", "512", "-b", "128",
+                                     "--flight", flight)
+                    self.assertEqual((row["n_batch"], row["n_flight"]),
+                                     (128, flight))
                     self.assertAlmostEqual(row["predicted_ts"] / row["avg_ts"],
                                            1, delta=.1)
+                    for other in rows:
+                        if row["predicted_ts"] > 1.05 * other["predicted_ts"]:
+                            self.assertGreater(row["avg_ts"], other["avg_ts"])
+                        if other["predicted_ts"] > 1.05 * row["predicted_ts"]:
+                            self.assertGreater(other["avg_ts"], row["avg_ts"])
+                    rows.append(row)
+
+    def test_batches_are_chosen(self):
+        """Where nothing is given, what is forecast to be the fastest is run."""
+        plain = self.bench("int8-npu.ini", "-p", "1024", "-b", "512",
+                           "--flight", "1")
+        row = self.bench("int8-npu.ini", "-p", "1024")
+        self.assertNotEqual((row["n_batch"], row["n_flight"]), (512, 1))
+        self.assertGreater(row["avg_ts"], 1.02 * plain["avg_ts"])
+        self.assertAlmostEqual(row["predicted_ts"] / row["avg_ts"], 1, delta=.1)
+        short = self.bench("int8-npu.ini", "-p", "256")
+        self.assertEqual(short["n_flight"], 1)
 
     def test_predicted_one_by_one(self):
         """Where one device works, several batches are asked for in vain: what
