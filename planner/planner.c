@@ -11,6 +11,7 @@
 #include "../core/config/config.h"
 #include "../core/plugin/loader.h"
 
+#include "candidates/room.h"
 #include "limits.h"
 #include "lower/lower.h"
 #include "lower/stream.h"
@@ -507,8 +508,8 @@ clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = planner_find_work(bare, graph, all);
     for (uint32_t d = 0; d < bare->n_devices && !status; d++)
-        if (bare->devices[d].work > *bytes)
-            *bytes = bare->devices[d].work;
+        if (planner_cut_work(&bare->devices[d]) > *bytes)
+            *bytes = planner_cut_work(&bare->devices[d]);
     free(all);
     clv_plan_destroy(bare);
     return status;

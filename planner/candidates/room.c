@@ -11,10 +11,11 @@
 /* In an address space so many times what values take, for what programs make of
  * them, such as activations in halves and sums of parts. */
 #define VALUES 2
-/* Where it is known what plans work on, this part of it more: values are placed
- * a little otherwise in each plan. What none of them needs is for weights which
- * only other plans use. */
-#define MORE_PART 16
+/* Of values, what those of plans that cut nodes take more. */
+#define CUT_PART 2
+/* Where it is known what plans work on, this part of it more, for weights which
+ * only later plans use. */
+#define MORE_PART 32
 /* Where it is not: one that passes through lies there twice, itself and the
  * next one, and maybe in another form, beside values. */
 #define PASSING_PART 4
@@ -70,6 +71,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+uint64_t planner_cut_work(const core_plan_device *of)
+{
+    return of->work + (of->work - of->scratch) / CUT_PART;
+}
+
 /* Of the graph's states, all of which may come to lie on one device. */
 static uint64_t state_bytes(const clv_graph *graph)
 {
@@ -112,7 +118,7 @@ static uint64_t beside_work(const clv_graph *graph, const core_plan_device *of)
 {
     const uint64_t room = beside_states(graph, of) + of->given;
     const uint64_t most =
-        larger(less(room, of->work) / 2, room / LEAST_PASSING_PART);
+        larger(less(room, planner_cut_work(of)) / 2, room / LEAST_PASSING_PART);
     const uint64_t largest = largest_weight(graph, most);
     return largest ? largest : most;
 }
@@ -121,12 +127,14 @@ static uint64_t beside_work(const clv_graph *graph, const core_plan_device *of)
 static uint64_t known_work(const clv_graph *graph, const core_plan_device *of)
 {
     if (is_later(graph, of))
-        return of->work + planner_ring_bytes(of, beside_work(graph, of));
+        return planner_cut_work(of) +
+               planner_ring_bytes(of, beside_work(graph, of));
     const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
     const uint64_t largest = largest_weight(graph, part);
     const uint64_t one = largest ? largest : part / 2;
     const uint64_t work =
-        larger(of->work + planner_ring_bytes(of, one), of->reserve + 2 * one);
+        larger(planner_cut_work(of) + planner_ring_bytes(of, one),
+               of->reserve + 2 * one);
     /* Scratch of several plans lies side by side. */
     return work + work / MORE_PART + of->scratch;
 }

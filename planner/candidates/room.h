@@ -9,6 +9,9 @@
 
 /* Whether it has no room for all weights of the graph that it does not hold. */
 bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of);
+/* What plans work on there that cut nodes: their values have copies, and share
+ * less memory. */
+uint64_t planner_cut_work(const core_plan_device *of);
 /* Of the device's room, what weights that are held leave to the rest, beside
  * what that has already. */
 uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of);

@@ -1,17 +1,23 @@
 #include "stream.h"
+#include "chunks.h"
 #include "../memory/ring.h"
 #include "../../core/base/error.h"
 #include "../../core/device/subgraph.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each weight in the ring: what any device asks for. */
-#define STREAM_ALIGN 4096u
+/* Nodes whose weights are looked at before one's has its place in the ring. */
+#define LOOK_AHEAD 3
+
+/* Of a ring, what is copied at once at least; what is larger may be divided. */
+#define CHUNK_PART 8
 
 static uint64_t round_up(uint64_t size)
 {
-    return (size + STREAM_ALIGN - 1) & ~(uint64_t)(STREAM_ALIGN - 1);
+    return (size + PLANNER_STREAM_ALIGN - 1) &
+           ~(uint64_t)(PLANNER_STREAM_ALIGN - 1);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -64,6 +70,7 @@ static clv_value add_copy(clv_plan *plan, planner_streams *s, uint32_t node,
                                        .device = plan->cut.devices[node],
                                        .weight = weight,
                                        .copy = copy,
+                                       .part = copy,
                                        .size = round_up(size)};
     return copy;
 }
@@ -146,12 +153,11 @@ static void find_places(const entries *e, const entries *before, uint64_t at,
     places[3] = fitting((int64_t)at - (int64_t)e->bytes, e, size);
 }
 
-/* The latest entry that they overwrite at the offset. */
-static int64_t latest_at(const planner_stream *list, const entries *e,
-                         int64_t offset)
+/* The latest entry before the index that lies in the range. */
+static int64_t latest_in(const planner_stream *list, uint32_t index,
+                         uint64_t begin, uint64_t end)
 {
-    const uint64_t begin = (uint64_t)offset, end = begin + e->bytes;
-    for (uint32_t j = e->first; j > 0; j--)
+    for (uint32_t j = index; j > 0; j--)
         if (begin < list[j - 1].offset + list[j - 1].size &&
             list[j - 1].offset < end)
             return j - 1;
@@ -166,33 +172,64 @@ static void put_at(planner_stream *list, const entries *e, int64_t offset)
     }
 }
 
-/* Puts them where they overwrite the oldest entries; of several such places,
- * where those of the next node, if there is one, then overwrite the oldest.
- * Answers the latest that they overwrite. before: those of the node before,
- * that lie at `at`. */
-static int64_t put(planner_stream *list, const entries *e,
-                   const entries *before, uint64_t at, const entries *next,
-                   uint64_t size)
+/* How many bytes are copied at least from when a node has all that it reads
+ * until something overwrites that: so far copies run ahead of the work. */
+static double ahead(const planner_stream *list, const entries *e, double most)
 {
-    int64_t places[4], best = 0, least = INT64_MAX, next_least = INT64_MAX;
-    find_places(e, before, at, size, places);
+    for (uint32_t i = e->first; i < e->first + e->n; i++) {
+        const int64_t over = latest_in(list, e->first, list[i].offset,
+                                       list[i].offset + list[i].size);
+        if (over != NOWHERE)
+            most = fmin(most, (double)list[i].before - (double)list[over].due);
+    }
+    return most;
+}
+
+/* Entries, those before them, and where these lie. */
+typedef struct turn {
+    entries e, before;
+    uint64_t at;
+} turn;
+
+/* Puts entries where copies run ahead far of the work, those of so many nodes
+ * that come next too. Answers what they lack, the sum of squares: one long wait
+ * is worse than some short ones. */
+static double put(planner_stream *list, uint32_t n, const turn *t,
+                  uint32_t depth, uint64_t size)
+{
+    const entries *e = &t->e;
+    const entries next = entries_from(list, n, e->first + e->n);
+    int64_t places[4], best = 0;
+    double least = INFINITY;
+    find_places(e, &t->before, t->at, size, places);
     for (uint32_t k = 0; k < 4; k++) {
         if (places[k] == NOWHERE)
             continue;
-        const int64_t latest = latest_at(list, e, places[k]);
-        int64_t then = 0;
-        if (next) {
-            put_at(list, e, places[k]);
-            then = put(list, next, e, (uint64_t)places[k], NULL, size);
-        }
-        if (latest < least || (latest == least && then < next_least)) {
+        put_at(list, e, places[k]);
+        const double lack = 1 - ahead(list, e, (double)size) / (double)size;
+        const turn then = {next, *e, (uint64_t)places[k]};
+        const double sum =
+            lack * lack +
+            (depth && next.n ? put(list, n, &then, depth - 1, size) : 0);
+        if (sum < least) {
             best = places[k];
-            least = latest;
-            next_least = then;
+            least = sum;
         }
     }
     put_at(list, e, best);
     return least;
+}
+
+static void count_bytes(planner_stream *list, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (entries e = entries_from(list, n, 0); e.n;
+         e = entries_from(list, n, e.first + e.n))
+        for (uint32_t i = e.first; i < e.first + e.n; i++) {
+            list[i].before = sum;
+            sum += list[i].size;
+            list[i].due = list[e.first].before + e.bytes;
+        }
 }
 
 /* A copy comes after the last node that reads what it overwrites, and copies
@@ -201,19 +238,36 @@ static int64_t put(planner_stream *list, const entries *e,
 static void fill_ring(planner_stream *list, uint32_t n, uint64_t size,
                       bool beside)
 {
-    entries before = {0}, e = entries_from(list, n, 0);
+    turn t = {.e = entries_from(list, n, 0)};
     uint32_t at = 0; /* the node that copies may run before */
-    while (e.n) {
-        const entries next = entries_from(list, n, e.first + e.n);
-        const int64_t over =
-            put(list, &e, &before, before.n ? list[before.first].offset : 0,
-                next.n ? &next : NULL, size);
-        if (over != NOWHERE && list[over].node + 1 > at)
-            at = list[over].node + 1;
-        for (uint32_t i = 0; i < e.n; i++)
-            list[e.first + i].at = beside ? at : list[e.first].node;
-        before = e;
-        e = next;
+    count_bytes(list, n);
+    while (t.e.n) {
+        const entries e = t.e;
+        put(list, n, &t, LOOK_AHEAD, size);
+        for (uint32_t i = e.first; i < e.first + e.n; i++) {
+            const int64_t over = latest_in(list, e.first, list[i].offset,
+                                           list[i].offset + list[i].size);
+            if (over != NOWHERE && list[over].node + 1 > at)
+                at = list[over].node + 1;
+            list[i].at = beside ? at : list[i].node;
+        }
+        t = (turn){entries_from(list, n, e.first + e.n), e,
+                   list[e.first].offset};
+    }
+}
+
+/* Gives the copies, and the parts of them, their places in the ring. */
+static void place_copies(clv_graph *g, const planner_stream *list, uint32_t n,
+                         clv_value ring)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const planner_stream *s = &list[i];
+        g->values[s->part].base = ring;
+        g->values[s->part].origin[0] = (int64_t)s->offset;
+        if (s->begin)
+            continue;
+        g->values[s->copy].base = ring;
+        g->values[s->copy].origin[0] = (int64_t)s->offset;
     }
 }
 
@@ -222,24 +276,24 @@ static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
 {
     clv_graph *g = plan->cut.graph;
     clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
-    const uint32_t n = s->n - first;
-    if (!n)
+    core_plan_device *d = &plan->devices[device];
+    const bool beside = d->dev->info.copy_queues;
+    if (s->n == first)
         return CLV_OK;
+    d->ring_size = ring_size(d, s->list + first, s->n - first);
+    if (beside)
+        CLV_TRY(planner_streams_divide(g, s, first, d->ring_size / CHUNK_PART));
     desc.dtype = CLV_DTYPE_I8;
     desc.rank = 1;
-    core_plan_device *d = &plan->devices[device];
-    d->ring_size = ring_size(d, s->list + first, n);
     desc.dims[0] = (int64_t)d->ring_size;
     core_desc_set_dense(&desc);
-    fill_ring(s->list + first, n, d->ring_size, d->dev->info.copy_queues);
+    fill_ring(s->list + first, s->n - first, d->ring_size, beside);
+    CLV_TRY(planner_streams_join(g, s, first));
     const clv_value ring = core_graph_add_tensor(g, &desc, "ring", NULL);
     if (ring == CLV_NO_TENSOR)
         return core_no_memory("for a plan");
     s->rings[device] = ring;
-    for (uint32_t i = first; i < s->n; i++) {
-        g->values[s->list[i].copy].base = ring;
-        g->values[s->list[i].copy].origin[0] = (int64_t)s->list[i].offset;
-    }
+    place_copies(g, s->list + first, s->n - first, ring);
     return CLV_OK;
 }
 
@@ -250,7 +304,8 @@ clv_status planner_streams_find(clv_plan *plan, planner_streams *out)
     *out = (planner_streams){0};
     if (!n)
         return CLV_OK;
-    out->list = calloc(2 * (size_t)n, sizeof *out->list);
+    out->capacity = 2 * n;
+    out->list = calloc(out->capacity, sizeof *out->list);
     out->rings = malloc(plan->n_devices * sizeof *out->rings);
     if (!out->list || !out->rings)
         status = core_no_memory("for a plan");

@@ -1,7 +1,8 @@
 /*
  * Weights that a device does not hold: each run copies them into a ring in the
  * device's own memory, from memory that the host sees too, while the device
- * computes with those before. So only the ring takes memory there.
+ * computes with those before. So only the ring takes memory there. Large ones
+ * are copied in parts (chunks.h) where copies run beside the work.
  *
  * The ring is a value of bytes; each streamed weight is a view of it. A copy
  * that overwrites another weight conflicts with the nodes that read that one,
@@ -12,18 +13,28 @@
 
 #include "lower.h"
 
-/* A weight of a node, or its scales. */
+/* Where each weight begins in a ring: at a multiple of what any device asks
+ * for. */
+#define PLANNER_STREAM_ALIGN 4096u
+
+/* A weight of a node, or its scales; or a part of it that is copied by itself.
+ */
 typedef struct planner_stream {
     uint32_t node;   /* of the cut graph that computes with it */
     uint32_t device; /* and where */
     uint32_t at;     /* the copy may run before this node, not earlier */
-    clv_value weight, copy;
-    uint64_t offset, size; /* in the ring */
+    clv_value weight, copy, part; /* the node reads the copy, of which this part
+                                     is written; it may be all of it */
+    uint32_t dim;                 /* the part's range of this dimension; */
+    int64_t begin, end;           /* end 0: all of it */
+    uint64_t offset, size;        /* in the ring */
+    uint64_t before, due; /* bytes copied before it, and until its node has all
+                             that it reads */
 } planner_stream;
 
 struct planner_streams {
     planner_stream *list; /* by device, then in the order of nodes */
-    uint32_t n;
+    uint32_t n, capacity;
     clv_value *rings; /* [plan->n_devices] CLV_NO_TENSOR: none */
 };
 

@@ -362,7 +362,7 @@ static clv_status stream(planner_interleaver *w)
                                    .device = queues[s->device],
                                    .source = w->plan->cut.sources[s->at],
                                    .from = s->weight,
-                                   .to = s->copy};
+                                   .to = s->part};
         status = add_move(w, &move);
     }
     free(queues);

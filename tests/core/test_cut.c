@@ -339,7 +339,25 @@ static uint32_t count_direct(const clv_plan *plan)
     return n;
 }
 
-static uint32_t direct; /* of all plans of try_plans() */
+/* Copies of parts of streamed weights, which no node reads by themselves. */
+static uint32_t count_divided(const clv_plan *plan)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < plan->n_copies; i++) {
+        const core_part *part = &plan->parts[plan->copies[i].part];
+        const clv_value to = plan->graph->nodes[part->node].outputs[0];
+        bool read = !plan->copies[i].streams;
+        for (uint32_t p = 0; p < plan->n_parts && !read; p++) {
+            const clv_node *node = &plan->graph->nodes[plan->parts[p].node];
+            for (uint32_t j = 0; j < node->n_inputs; j++)
+                read |= node->inputs[j] == to;
+        }
+        n += !read;
+    }
+    return n;
+}
+
+static uint32_t direct, divided; /* of all plans of try_plans() */
 
 /* Random plans of one layer; returns how many could be had. bound: of the
  * normalised mean square error. */
@@ -378,6 +396,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
         }
         assert_ok(status);
         direct += count_direct(plan);
+        divided += count_divided(plan);
         run(&l, plan, &got);
         assert_same(&l, &want, &got, bound);
         clv_plan_destroy(plan);
@@ -419,6 +438,7 @@ static void test_memories(void **state)
     static const char *const settings[] = {
         "ref.memory0=local,coherent",
         "ref.memory1=local,coherent ref.in_place1=on",
+        "ref.memory1=local,coherent ref.copy_queues1=1",
         "ref.memory1=local,shadow ref.import1=off ref.flag_wait0=on",
         "ref.memory0=local,shadow ref.memory1=local,coherent "
         "ref.flag_wait1=on ref.hide0=on ref.delay_us0=50",
@@ -438,6 +458,7 @@ static void test_memories(void **state)
         assert_true(try_plans(&t, &r, 0, ROUNDED, 15) >= 10);
         test_context_destroy(&t);
     }
+    assert_true(divided > 0);
 }
 
 static void test_with_cpu(void **state)
