@@ -83,6 +83,14 @@ clv_status core_cache_get(const char *dir, const char *key, void **data,
     return st;
 }
 
+bool core_cache_exists(const char *dir, const char *key)
+{
+    char *path = file_name(dir, key);
+    const bool exists = path && !access(path, F_OK);
+    free(path);
+    return exists;
+}
+
 clv_status core_cache_put(const char *dir, const char *key, const void *data,
                           uint64_t size)
 {

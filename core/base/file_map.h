@@ -7,7 +7,8 @@
 clv_status core_open_error(const char *path);
 /* Where a byte lies in a mapped file: its offset, and how many bytes from it on
  * are mapped. Returns the descriptor of the file, which is the mapping's as
- * long as that is open; -1: it lies in none. */
+ * long as that is open; -1: it lies in none. Of parts in another order
+ * (clv_file_reorder()): where it lay before. */
 typedef struct core_file_place {
     uint64_t offset, left;
 } core_file_place;

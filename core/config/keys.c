@@ -36,6 +36,9 @@ static const clv_option core_keys[] = {
              "runs of a plan over which compiling its programs is spread when "
              "plans are compared; 0: compiling does not count",
              .max = 1000000000),
+    KEY("popularity", CLV_OPTION_BOOL, "on",
+        "learn which experts of a model are chosen most, and have plans place "
+        "those first"),
     KEY_WITH("profile", CLV_OPTION_ENUM, "auto",
              "measure devices when a plan needs it; off: only when asked",
              .choices = "auto|off"),

@@ -1,6 +1,8 @@
 #include "context.h"
+#include "../base/cache.h"
 #include "../base/names.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static _Atomic bool unsafe_exit;
@@ -38,6 +40,30 @@ char *core_context_cache(const clv_context *ctx, const char *name)
 {
     const char *dir = clv_config_get(ctx->config, "core.cache_dir");
     return dir && dir[0] ? core_format("%s/%s", dir, name) : NULL;
+}
+
+clv_status clv_cache_get(clv_context *ctx, const char *name, const char *key,
+                         void **data, uint64_t *size)
+{
+    char *dir = core_context_cache(ctx, name);
+    clv_status status =
+        dir ? core_cache_get(dir, key, data, size) : CLV_ERR_NOT_FOUND;
+    if (status == CLV_ERR_NOT_FOUND && dir && core_cache_exists(dir, key))
+        clv_log(ctx, CLV_LOG_WARN,
+                "%s: what is kept of '%s' is damaged; it begins again", dir,
+                key);
+    free(dir);
+    return status;
+}
+
+clv_status clv_cache_put(clv_context *ctx, const char *name, const char *key,
+                         const void *data, uint64_t size)
+{
+    char *dir = core_context_cache(ctx, name);
+    const clv_status status =
+        dir ? core_cache_put(dir, key, data, size) : CLV_OK;
+    free(dir);
+    return status;
 }
 
 void core_id_list_add(core_id_list *list, const char *id)

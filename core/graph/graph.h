@@ -64,6 +64,9 @@ bool core_values_overlap(const clv_graph *graph, clv_value a, clv_value b);
 /* Bytes of all its weights, as they are in the host's memory. */
 uint64_t core_graph_weight_bytes(const clv_graph *graph);
 
+/* Whether some of its weights are of experts whose chances are known. */
+bool core_graph_has_popularity(const clv_graph *graph);
+
 /* Tells graphs apart by their ops, shapes and types, not by their weights'
  * values; the same in every run. */
 uint64_t core_graph_fingerprint(const clv_graph *graph);

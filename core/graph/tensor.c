@@ -191,6 +191,7 @@ void clv_tensor_destroy(clv_tensor *tensor)
     if (tensor->memory)
         core_memory_release(tensor->memory);
     core_regions_finish(&tensor->regions);
+    free(tensor->popularity);
     pthread_mutex_destroy(&tensor->mutex);
     free(tensor);
 }

@@ -63,6 +63,7 @@ struct clv_tensor {
     uint64_t size;
     uint32_t quant, quant_group; /* clv_quant */
     clv_tensor *scales;          /* not owned; NULL: none */
+    float *popularity;           /* [dims[0]]; NULL: unknown */
     core_memory *memory;
     pthread_mutex_t mutex; /* protects objects: sessions share weights */
     core_object *objects;
@@ -73,6 +74,15 @@ struct clv_tensor {
     uint32_t n_local;
     bool zero; /* as made: nobody has been able to write to it yet */
 };
+
+/* What n rows are expected to use of the weights of experts first .. end - 1:
+ * different experts, and products of a row. False where chances are not known.
+ */
+bool core_tensor_expected(const clv_tensor *tensor, int64_t first, int64_t end,
+                          double n, double *experts, double *products);
+
+/* The hash with the chances of its experts, if it has any. */
+uint64_t core_tensor_mix_popularity(uint64_t hash, const clv_tensor *tensor);
 
 /* What it takes for dev to hold the tensor at addresses that are multiples of
  * align. Fails, naming device, limit and remedy, where it cannot, or where only

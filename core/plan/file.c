@@ -39,7 +39,7 @@ bool core_plan_reads_experts(const clv_plan *plan, uint32_t part)
            CLV_OP_MATMUL_EXPERTS;
 }
 
-/* The chance that one expert is used, if each token uses any of them alike. */
+/* The chance that one expert of those here is used. */
 static double use_of_expert(const clv_plan *plan, uint32_t part,
                             const int64_t *symbols)
 {
@@ -54,6 +54,12 @@ static double use_of_expert(const clv_plan *plan, uint32_t part,
     const double a_token = (double)ids->dims[1] / (double)total;
     const double tokens =
         (double)bytes / sizeof(int32_t) / (double)ids->dims[1];
+    const core_value *w = &graph->values[node->inputs[1]];
+    const int64_t held = graph->tensors[node->inputs[1]].dims[0];
+    double experts, products;
+    if (core_tensor_expected(w->weight, w->origin[0], w->origin[0] + held,
+                             tokens, &experts, &products))
+        return experts / (double)held;
     return 1 - pow(1 - fmin(a_token, 1), tokens);
 }
 

@@ -158,6 +158,16 @@ CLV_API clv_status clv_file_map_check(const clv_file_map *map,
 CLV_API clv_status clv_file_map_copy(const clv_file_map *map, const char *path);
 /* Keeps the contents in physical memory until the file is closed. */
 CLV_API clv_status clv_file_map_lock(const clv_file_map *map, const char *path);
+/*
+ * Puts n parts of `size` bytes, one after the other from data on, in another
+ * order: part i becomes what part order[i] was. Of a mapped file only what is
+ * in memory changes, once for each of its bytes and before others use them:
+ * whole pages are mapped from where they are in the file, what is left is
+ * copied. Other memory has to be writable. On failure the contents are
+ * undefined.
+ */
+CLV_API clv_status clv_file_reorder(void *data, uint64_t size, uint32_t n,
+                                    const uint32_t *order);
 CLV_API void clv_file_map_close(clv_file_map *map);
 /*
  * A mapped file that another process cuts short raises SIGBUS where it is read.
@@ -184,6 +194,18 @@ CLV_API clv_status clv_file_writer_write(clv_file_writer *writer,
 /* Both free the writer. Discard accepts NULL. */
 CLV_API clv_status clv_file_writer_commit(clv_file_writer *writer);
 CLV_API void clv_file_writer_discard(clv_file_writer *writer);
+
+/*
+ * Bytes kept between runs in core.cache_dir/NAME, by key, for libraries built
+ * on the core. A damaged entry counts as absent, and the log warns. *data is
+ * the caller's, for free(). CLV_ERR_NOT_FOUND, without a message, if absent.
+ */
+CLV_API clv_status clv_cache_get(clv_context *ctx, const char *name,
+                                 const char *key, void **data, uint64_t *size);
+/* Replaces the entry in one step. */
+CLV_API clv_status clv_cache_put(clv_context *ctx, const char *name,
+                                 const char *key, const void *data,
+                                 uint64_t size);
 
 /* Long work reports here: what is being done, fraction 0..1. A non-zero answer
  * cancels it with CLV_ERR_CANCELLED. */
@@ -391,6 +413,14 @@ CLV_API void clv_tensor_destroy(clv_tensor *tensor);
  */
 CLV_API clv_status clv_tensor_set_quant(clv_tensor *tensor, uint32_t quant,
                                         uint32_t group, clv_tensor *scales);
+/*
+ * Of a weight whose first dimension are the experts of MATMUL_EXPERTS: the
+ * chance of each, dims[0] values in 0..1, that a row chooses it. Plans that are
+ * made afterwards count with it; with NULL, with equal chances. The values are
+ * copied.
+ */
+CLV_API clv_status clv_tensor_set_popularity(clv_tensor *tensor,
+                                             const float *chances);
 /* CLV_QUANT_NONE for tensors without scales of their own. */
 CLV_API uint32_t clv_tensor_quant(const clv_tensor *tensor);
 CLV_API uint32_t clv_tensor_quant_group(const clv_tensor *tensor);

@@ -209,6 +209,57 @@ static void test_pages_of_copies(void **state)
     free(bytes);
 }
 
+/* Parts of a file of which some lie at the same place of pages and some do not,
+ * beside one another, and a memory that is no file's. */
+static void test_reorder(void **state)
+{
+    (void)state;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    static const uint32_t order[] = {3, 0, 4, 1, 2};
+    const uint64_t sizes[] = {3 * page, page + 8, 100, page / 2, 2 * page};
+    const size_t size = N_PAGES * page;
+    char *bytes = malloc(size), *want = malloc(size);
+    assert_non_null(bytes);
+    assert_non_null(want);
+    const char *path = written_through("parts", size, bytes);
+    memcpy(want, bytes, size);
+    clv_file_map map;
+    assert_ok(clv_file_map_open(path, &map));
+    char *data = (char *)(uintptr_t)map.data;
+    uint64_t at = 72;
+    for (uint32_t s = 0; s < 5; at += 5 * sizes[s++]) {
+        for (uint32_t i = 0; i < 5; i++)
+            memcpy(want + at + i * sizes[s], bytes + at + order[i] * sizes[s],
+                   sizes[s]);
+        assert_ok(clv_file_reorder(data + at, sizes[s], 5, order));
+        assert_memory_equal(data, want, size);
+    }
+    core_file_give_up(data, size);
+    assert_memory_equal(data, want, size);
+    /* The last parts end with the file. */
+    at = size - 5 * sizes[0];
+    for (uint32_t i = 0; i < 5; i++)
+        memcpy(want + at + i * sizes[0], bytes + at + order[i] * sizes[0],
+               sizes[0]);
+    assert_ok(clv_file_reorder(data + at, sizes[0], 5, order));
+    assert_memory_equal(data, want, size);
+    assert_int_equal(clv_file_reorder(data + at, sizes[0] + 1, 5, order),
+                     CLV_ERR_INVALID);
+    assert_int_equal(clv_file_reorder(data, 8, 2, (const uint32_t[]){0, 2}),
+                     CLV_ERR_INVALID);
+    assert_int_equal(clv_file_reorder(data, 8, 2, (const uint32_t[]){1, 1}),
+                     CLV_ERR_INVALID);
+    assert_message("names one");
+    assert_ok(clv_file_map_copy(&map, path));
+    assert_memory_equal(map.data, want, size);
+    clv_file_map_close(&map);
+    char letters[] = "aabbccddee";
+    assert_ok(clv_file_reorder(letters, 2, 5, order));
+    assert_string_equal(letters, "ddaaeebbcc");
+    free(bytes);
+    free(want);
+}
+
 static void test_write(void **state)
 {
     (void)state;
@@ -388,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pages, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pages_of_copies, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reorder, setup, teardown),
         cmocka_unit_test_setup_teardown(test_write, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stale, setup, teardown),
