@@ -12,6 +12,11 @@
 #define WORTHWHILE 1.03
 #define UNCERTAIN 0.22
 
+/* What popularity has to gain: that of a text differs from that of others, and
+ * the forecast has a piece take what it does on average, while others wait for
+ * it as long as it takes. */
+#define POPULAR 1.08
+
 /* Shares of a run's time that differ less are equal: the search and the
  * forecast do not agree to the last percent. */
 #define SAME_SHARE 0.005
@@ -67,7 +72,7 @@ double planner_effort(const clv_plan *plan, double weight)
                : ns;
 }
 
-bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
+static bool is_better(const clv_plan *plan, const clv_plan *than, double by)
 {
     if (!than || !than->forecast)
         return !than || plan->forecast;
@@ -82,6 +87,16 @@ bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
     const bool metered =
         plan->forecast->energy_nj > 0 && than->forecast->energy_nj > 0;
     const double weight = metered ? planner_energy_weight(plan) : 0;
-    return planner_effort(plan, weight) * margin(than, plan) <
+    return planner_effort(plan, weight) * margin(than, plan) * by <
            planner_effort(than, weight) * margin(plan, than);
+}
+
+bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
+{
+    return is_better(plan, than, 1);
+}
+
+bool planner_is_more_popular_plan(const clv_plan *plan, const clv_plan *than)
+{
+    return plan && is_better(plan, than, POPULAR);
 }

@@ -14,3 +14,5 @@ bool planner_is_legal_plan(const clv_plan *plan);
  * objective. A plan that has not run has to be better by what is not certain of
  * its costs. than: NULL: none yet. */
 bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than);
+/* The same, for a plan that was searched for by which experts are popular. */
+bool planner_is_more_popular_plan(const clv_plan *plan, const clv_plan *than);

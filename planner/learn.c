@@ -49,6 +49,8 @@ static uint64_t problem_of(const clv_plan *plan)
         const uint64_t dev = planner_profile_device_hash(plan->devices[d].dev);
         h = core_hash(h, &dev, sizeof dev);
     }
+    for (uint32_t v = 0; v < plan->source->n_tensors; v++)
+        h = core_tensor_mix_popularity(h, plan->source->values[v].weight);
     return h;
 }
 
@@ -207,8 +209,10 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
             continue; /* it waited for the file */
         planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
-        add_part(o, &workload,
-                 alone(plan->forecast, p, scale * exec->latest.part_ns[p]));
+        const planner_workload plain = planner_workload_plain(&workload);
+        add_part(o, &plain,
+                 alone(plan->forecast, p, scale * exec->latest.part_ns[p]) /
+                     planner_profile_popularity(profile, dev, &workload));
     }
     if (!(sum > 0)) /* the device does not tell */
         return CLV_OK;

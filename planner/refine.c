@@ -26,6 +26,7 @@ static uint32_t count_workloads(const clv_plan *plan, tally *workloads)
             continue;
         planner_workload_on(dev, plan->graph, part->node, NULL, NULL,
                             &workload);
+        workload = planner_workload_plain(&workload);
         while (i < n &&
                (workloads[i].ask.dev != dev ||
                 !planner_workload_equal(&workloads[i].ask.workload, &workload)))

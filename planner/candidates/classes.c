@@ -117,6 +117,7 @@ static uint64_t mix_operand(const linker *l, uint64_t hash, clv_value value)
                                           l->plan->devices[d].dev, l->align));
     if (desc->usage == CLV_USAGE_WEIGHT)
         hash = mix_copies(l, hash, value);
+    hash = core_tensor_mix_popularity(hash, l->graph->values[value].weight);
     return hash;
 }
 

@@ -25,6 +25,7 @@ typedef struct group {
     int64_t step; /* fractions are multiples of step / unit */
     uint32_t steps;
     bool hybrid;
+    bool popular; /* it matters which of the experts a device gets */
     planner_layout layout;
 } group;
 
@@ -131,17 +132,44 @@ static void add_cost(const planner_maker *m, const core_piece *piece,
     to->bytes += count * demand.bytes;
 }
 
-/* The first j steps of a member, on the set's device at. */
+/* Whether a link is of experts of which some cost more than others. */
+static bool is_popular(const planner_maker *m, const planner_link *link)
+{
+    const planner_member *member = &m->classes.members[link->first_member];
+    const int64_t n = extent_of(m, member);
+    if (member->axis != CORE_AXIS_EXPERTS || n < 2)
+        return false;
+    for (uint32_t i = 0; i < link->n_members * m->n_devices; i++) {
+        planner_demand of_first = {0}, of_last = {0};
+        member = &m->classes.members[link->first_member + i / m->n_devices];
+        core_piece first = {.node = m->classes.classes[member->class].first,
+                            .device = i % m->n_devices};
+        core_piece last = first;
+        first.ranges[CORE_AXIS_EXPERTS] = (core_range){0, 1};
+        last.ranges[CORE_AXIS_EXPERTS] = (core_range){n - 1, n};
+        add_cost(m, &first, 1, &of_first);
+        add_cost(m, &last, 1, &of_last);
+        if (of_first.ns != of_last.ns)
+            return true;
+    }
+    return false;
+}
+
+/* j steps of a member, on the set's device at: the first ones, or if it matters
+ * which, those that the first, the last or one of the others gets. */
 static void add_steps(const planner_maker *m, const group *g,
                       const planner_member *member, uint32_t at, uint32_t j,
                       planner_demand *to)
 {
-    int64_t extent = extent_of(m, member), end = j * g->step;
+    const int64_t extent = extent_of(m, member), scale = extent / g->unit;
+    const uint32_t first =
+        g->popular ? (g->steps - j) * at / (g->set->n - 1) : 0;
+    const int64_t end = (first + j) * g->step;
     core_piece piece = {.node = m->classes.classes[member->class].first,
                         .device = g->set->devices[at]};
-    end = (end < g->unit ? end : g->unit) * (extent / g->unit);
-    if (end < extent)
-        piece.ranges[member->axis].end = end;
+    if (j < g->steps)
+        piece.ranges[member->axis] = (core_range){
+            first * g->step * scale, (end < g->unit ? end : g->unit) * scale};
     if (!g->hybrid) {
         add_cost(m, &piece, member->count, to);
         return;
@@ -227,6 +255,7 @@ typedef struct pool {
     double times[MAX_POINTS];
     uint32_t groups[MAX_POINTS];
     uint32_t n;
+    bool popular; /* as group */
     double *best;
 } pool;
 
@@ -355,13 +384,13 @@ static double weight_of(const planner_maker *m, const planner_member *member,
     return isfinite(least) ? least : 0;
 }
 
-static clv_status balance_devices(planner_maker *m,
-                                  const planner_device_set *set, void *ctx)
+static clv_status balance_in_order(planner_maker *m,
+                                   const planner_device_set *set, void *ctx)
 {
     pool *p = ctx;
     const planner_link *link = &m->classes.links[p->link];
     const planner_member *members = &m->classes.members[link->first_member];
-    group all = {.set = set};
+    group all = {.set = set, .popular = p->popular};
     double sum = 0;
     for (uint32_t i = 0; i < link->n_members && all.n < GROUP_MEMBERS; i++)
         if (takes_part(m, &members[i], set)) {
@@ -377,11 +406,30 @@ static clv_status balance_devices(planner_maker *m,
         group own = {.set = set,
                      .n = 1,
                      .members = {all.members[i]},
+                     .popular = p->popular,
                      .index = 1 + (uint32_t)(all.members[i] - members)};
         if (!found || weight_of(m, own.members[0], set) > MATTERS * sum)
             balance_group(m, p, &own);
     }
     return CLV_OK;
+}
+
+/* Which device gets the most popular experts matters: any may be the first, and
+ * the others follow upwards or downwards. */
+static clv_status balance_devices(planner_maker *m,
+                                  const planner_device_set *set, void *ctx)
+{
+    const pool *p = ctx;
+    clv_status status = balance_in_order(m, set, ctx);
+    for (uint32_t i = 1; i < 2 * set->n && p->popular && !status; i++) {
+        planner_device_set other = {.n = set->n};
+        for (uint32_t d = 0; d < set->n; d++)
+            other.devices[d] =
+                set->devices[(i + (i < set->n ? d : set->n - d)) % set->n];
+        if (i < set->n || set->n > 2)
+            status = balance_in_order(m, &other, ctx);
+    }
+    return status;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -501,8 +549,9 @@ static void sort_points(pool *p)
             p->points[at] = p->points[at - 1];
         p->points[at] = point;
     }
-    if (p->n > KEEP_POINTS)
-        p->n = KEEP_POINTS;
+    const uint32_t kept = p->popular ? KEEP_POINTS - 4 : KEEP_POINTS;
+    if (p->n > kept)
+        p->n = kept;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -562,14 +611,34 @@ static void add_copies(const planner_maker *m, pool *p,
             }
 }
 
+/* Where memory does not suffice for a device's share, it should have the most
+ * popular experts of many layers: all numbers of eighths. */
+static void add_eighths(const planner_maker *m, pool *p, uint32_t device,
+                        uint32_t other)
+{
+    const planner_link *link = &m->classes.links[p->link];
+    const int64_t n = extent_of(m, &m->classes.members[link->first_member]);
+    for (int64_t i = 1; i < 8 && p->n < MAX_POINTS; i++) {
+        const planner_cut_point point = {
+            .set = {{device, other}, 2}, .num = {i * n / 8, n}, .den = n};
+        if (m->devices[device].memory_index &&
+            !planner_maker_streams(m, device) &&
+            !m->devices[other].memory_index)
+            p->points[p->n++] = point;
+    }
+}
+
 static clv_status add_link(planner_maker *m, pool *p)
 {
     const planner_link *link = &m->classes.links[p->link];
     p->n = 0;
+    p->popular = is_popular(m, link);
     for (uint32_t i = 0; i <= link->n_members; i++)
         p->best[i] = INFINITY;
     clv_status status = planner_each_device_set(m, false, balance_devices, p);
     sort_points(p);
+    for (uint32_t d = 0; d < m->n_devices * m->n_devices && p->popular; d++)
+        add_eighths(m, p, d / m->n_devices, d % m->n_devices);
     for (uint32_t i = 0; i < link->n_members; i++)
         add_copies(m, p, &m->classes.members[link->first_member + i]);
     for (uint32_t i = 0; i < link->n_members && !status; i++)

@@ -128,14 +128,42 @@ static bool cost_of(const planner_profile_device *dev,
     return true;
 }
 
+/* How much more of the experts is used than with equal chances, in time. */
+static double popularity_of(const planner_profile_device *dev,
+                            const planner_workload *workload)
+{
+    const planner_workload plain = planner_workload_plain(workload);
+    if (!(workload->experts > 0) || !(dev->top_bytes > 0) ||
+        !(dev->top_flops > 0))
+        return 1;
+    return roofline_ns(dev, workload) / roofline_ns(dev, &plain);
+}
+
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
                           const planner_workload *workload, planner_cost *out)
 {
+    const planner_workload plain = planner_workload_plain(workload);
     planner_profile *p = lock(profile);
     const planner_profile_device *d = planner_profile_find(p, dev);
-    bool known = d && cost_of(d, workload, out);
+    bool known = d && cost_of(d, &plain, out);
+    const double popularity = known ? popularity_of(d, workload) : 1;
     unlock(p);
+    if (known) {
+        out->ns *= popularity;
+        out->energy_nj *= popularity;
+    }
     return known;
+}
+
+double planner_profile_popularity(const planner_profile *profile,
+                                  const clv_device *dev,
+                                  const planner_workload *workload)
+{
+    planner_profile *p = lock(profile);
+    const planner_profile_device *d = planner_profile_find(p, dev);
+    const double popularity = d ? popularity_of(d, workload) : 1;
+    unlock(p);
+    return popularity;
 }
 
 /* Of devices with a real clock that were not measured, ns: about what drivers
@@ -282,6 +310,13 @@ static bool cost(const void *ctx, const clv_device *dev,
     return planner_profile_cost(ctx, dev, workload, out);
 }
 
+static bool cost_of_equal(const void *ctx, const clv_device *dev,
+                          const planner_workload *workload, planner_cost *out)
+{
+    const planner_workload plain = planner_workload_plain(workload);
+    return planner_profile_cost(ctx, dev, &plain, out);
+}
+
 static const planner_overheads *overheads(const void *ctx,
                                           const clv_device *dev)
 {
@@ -302,4 +337,11 @@ static double slowdown(const void *ctx, clv_device *const *devs, uint32_t n,
 planner_costs planner_costs_of(const planner_profile *profile)
 {
     return (planner_costs){profile, cost, overheads, bandwidth, slowdown};
+}
+
+planner_costs planner_costs_of_equal(const planner_profile *profile)
+{
+    planner_costs costs = planner_costs_of(profile);
+    costs.cost = cost_of_equal;
+    return costs;
 }

@@ -101,6 +101,11 @@ typedef struct planner_cost {
  * under a microsecond. */
 bool planner_profile_cost(const planner_profile *profile, const clv_device *dev,
                           const planner_workload *workload, planner_cost *out);
+/* By how much popular experts make the workload longer than it would be with
+ * equal chances. */
+double planner_profile_popularity(const planner_profile *profile,
+                                  const clv_device *dev,
+                                  const planner_workload *workload);
 /* Of devices with a real clock that were not measured. */
 const planner_overheads *planner_usual_overheads(const clv_device *dev);
 /* NULL if not measured. Lives as long as the profile. */
@@ -146,3 +151,5 @@ typedef struct planner_costs {
 
 /* The profile outlives it. */
 planner_costs planner_costs_of(const planner_profile *profile);
+/* As if all experts had equal chances. */
+planner_costs planner_costs_of_equal(const planner_profile *profile);

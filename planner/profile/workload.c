@@ -1,4 +1,5 @@
 #include "workload.h"
+#include "../../core/graph/tensor.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -78,6 +79,12 @@ static void of_experts(const reader *r, planner_workload *out)
         out->kind.detail |= PLANNER_EXPERTS_SCORES;
     out->out = w->dims[1];
     out->in = w->dims[2];
+    const core_value *value = &r->graph->values[r->node->inputs[1]];
+    const int64_t first =
+        value->origin[0] +
+        (r->piece ? r->piece->ranges[CORE_AXIS_EXPERTS].begin : 0);
+    core_tensor_expected(value->weight, first, first + out->depth,
+                         (double)out->n, &out->experts, &out->products);
 }
 
 static void of_head_norm(const reader *r, planner_workload *out)
@@ -241,8 +248,17 @@ bool planner_workload_equal(const planner_workload *a,
            a->out == b->out && a->depth == b->depth;
 }
 
+planner_workload planner_workload_plain(const planner_workload *workload)
+{
+    planner_workload plain = *workload;
+    plain.experts = plain.products = 0;
+    return plain;
+}
+
 double planner_workload_experts(const planner_workload *workload)
 {
+    if (workload->experts > 0)
+        return workload->experts;
     double all = workload->kind.variant, used = workload->kind.span;
     double share =
         used < all ? 1 - pow(1 - used / all, (double)workload->n) : 1;
@@ -251,8 +267,10 @@ double planner_workload_experts(const planner_workload *workload)
 
 double planner_workload_products(const planner_workload *workload)
 {
-    return workload->kind.span * (double)workload->depth /
-           workload->kind.variant;
+    return workload->products > 0
+               ? workload->products
+               : workload->kind.span * (double)workload->depth /
+                     workload->kind.variant;
 }
 
 /* How many parts a row of x, and of the output, has. */

@@ -48,6 +48,9 @@ typedef struct planner_workload {
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
                       are those of the queries; MATMUL_EXPERTS: experts whose
                       weights are there; else 0 */
+    /* MATMUL_EXPERTS whose experts' chances are known: what the rows are
+     * expected to use of them; else 0. What is measured has equal chances. */
+    double experts, products;
 } planner_workload;
 
 /* The workload of a node when the symbols have these values (NULL: their upper
@@ -73,8 +76,10 @@ double planner_workload_bytes(const planner_workload *workload);
 /* Both, for a whole node with these symbols. */
 void planner_node_work(const clv_graph *graph, uint32_t node,
                        const int64_t *symbols, double *bytes, double *flops);
-/* Experts whose weights MATMUL_EXPERTS is expected to read, for random ids, and
- * products of a row of x that it is expected to compute. */
+/* The same work with equal chances of all experts. */
+planner_workload planner_workload_plain(const planner_workload *workload);
+/* Experts whose weights MATMUL_EXPERTS is expected to read, and products of a
+ * row of x that it is expected to compute. */
 double planner_workload_experts(const planner_workload *workload);
 double planner_workload_products(const planner_workload *workload);
 /* Query-row pairs that ATTENTION looks at, of one head. */

@@ -210,8 +210,8 @@ static bool add_one(planner_workloads *w, const planner_workload *workload,
 static bool add_workload(planner_workloads *w, const clv_op_caps *caps,
                          const planner_workload *workload, uint32_t rank)
 {
-    planner_workload other = *workload;
-    bool good = add_one(w, workload, rank);
+    planner_workload other = planner_workload_plain(workload);
+    bool good = add_one(w, &other, rank);
     for (uint32_t i = 0; i < caps->n_variants && good; i++) {
         other.kind.way = caps->variants[i].id;
         good = add_one(w, &other, rank);
@@ -383,7 +383,8 @@ clv_status planner_profile_main_workloads(const clv_graph *graph,
         answer = &caps[i];
         most = planner_workload_flops(&w);
     }
-    const planner_workload row = {best.kind, 1, best.in, best.out, best.depth};
+    planner_workload row = best;
+    row.n = 1;
     bool good = !best.n || add_workload(out, answer, &row, 1);
     if (best.n > 1)
         good = good && add_workload(out, answer, &best, 2);

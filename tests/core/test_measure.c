@@ -94,48 +94,54 @@ static double figure(const rig *r, const clv_device *dev, const char *key)
     }
 
 static const planner_workload workloads[] = {
-    {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, 0},
-    {MATMUL(CLV_DTYPE_F32, .variant = CLV_DTYPE_F32), 1, 512, 1000, 0},
-    {MATMUL(CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL), 128, 1024, 4096, 0},
-    {MATMUL(CLV_DTYPE_I8, .quant = CLV_QUANT_PER_TENSOR), 64, 768, 256, 0},
+    {MATMUL(CLV_DTYPE_F16), 32, 512, 1024, .depth = 0},
+    {MATMUL(CLV_DTYPE_F32, .variant = CLV_DTYPE_F32), 1, 512, 1000, .depth = 0},
+    {MATMUL(CLV_DTYPE_I4, .quant = CLV_QUANT_PER_CHANNEL), 128, 1024, 4096,
+     .depth = 0},
+    {MATMUL(CLV_DTYPE_I8, .quant = CLV_QUANT_PER_TENSOR), 64, 768, 256,
+     .depth = 0},
     {MATMUL(CLV_DTYPE_I8, .quant = CLV_QUANT_PER_GROUP, .group = 64), 32, 256,
-     96, 0},
-    {MATMUL(CLV_DTYPE_Q4_0), 1, 2048, 512, 0},
-    {MATMUL(CLV_DTYPE_Q8_0), 256, 512, 64, 0},
-    {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_F16), 32, 512, 512, 0},
+     96, .depth = 0},
+    {MATMUL(CLV_DTYPE_Q4_0), 1, 2048, 512, .depth = 0},
+    {MATMUL(CLV_DTYPE_Q8_0), 256, 512, 64, .depth = 0},
+    {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_F16), 32, 512, 512,
+     .depth = 0},
     {PLAIN(CLV_OP_GET_ROWS, .weight_dtype = CLV_DTYPE_I8,
            .quant = CLV_QUANT_PER_CHANNEL),
-     1, 512, 512, 0},
-    {PLAIN(CLV_OP_SET_ROWS, .weight_dtype = CLV_DTYPE_F16), 64, 128, 128, 0},
-    {PLAIN(CLV_OP_ADD), 128, 512, 512, 0},
+     1, 512, 512, .depth = 0},
+    {PLAIN(CLV_OP_SET_ROWS, .weight_dtype = CLV_DTYPE_F16), 64, 128, 128,
+     .depth = 0},
+    {PLAIN(CLV_OP_ADD), 128, 512, 512, .depth = 0},
     {PLAIN(CLV_OP_ADD, .detail = 1, .weight_dtype = CLV_DTYPE_F32), 32, 64, 64,
-     0},
-    {PLAIN(CLV_OP_MUL), 1, 64, 64, 0},
-    {PLAIN(CLV_OP_SILU), 32, 96, 96, 0},
-    {PLAIN(CLV_OP_GELU), 64, 96, 96, 0},
-    {PLAIN(CLV_OP_GLU, .variant = CLV_ACT_GELU_TANH), 32, 1024, 1024, 0},
-    {PLAIN(CLV_OP_RMS_NORM, .weight_dtype = CLV_DTYPE_F32), 128, 512, 512, 0},
+     .depth = 0},
+    {PLAIN(CLV_OP_MUL), 1, 64, 64, .depth = 0},
+    {PLAIN(CLV_OP_SILU), 32, 96, 96, .depth = 0},
+    {PLAIN(CLV_OP_GELU), 64, 96, 96, .depth = 0},
+    {PLAIN(CLV_OP_GLU, .variant = CLV_ACT_GELU_TANH), 32, 1024, 1024,
+     .depth = 0},
+    {PLAIN(CLV_OP_RMS_NORM, .weight_dtype = CLV_DTYPE_F32), 128, 512, 512,
+     .depth = 0},
     {PLAIN(CLV_OP_LAYER_NORM, .weight_dtype = CLV_DTYPE_F32,
            .variant = CLV_DTYPE_F32),
-     1, 512, 512, 0},
+     1, 512, 512, .depth = 0},
     {PLAIN(CLV_OP_ROPE, .variant = 64, .span = 32, .detail = CLV_ROPE_PAIRS),
-     32, 512, 512, 0},
-    {PLAIN(CLV_OP_SOFTMAX), 32, 100, 100, 0},
+     32, 512, 512, .depth = 0},
+    {PLAIN(CLV_OP_SOFTMAX), 32, 100, 100, .depth = 0},
     {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16), 32,
-     128, 512, 100},
+     128, 512, .depth = 100},
     {PLAIN(CLV_OP_ATTENTION, .variant = 64, .weight_dtype = CLV_DTYPE_F16,
            .span = 20, .detail = 1),
-     32, 128, 512, 100},
+     32, 128, 512, .depth = 100},
     {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F32), 1,
-     64, 64, 300},
-    {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, 0},
-    {PLAIN(CLV_OP_TOP_K), 32, 100, 8, 0},
+     64, 64, .depth = 300},
+    {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, .depth = 0},
+    {PLAIN(CLV_OP_TOP_K), 32, 100, 8, .depth = 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_F16, .variant = 8,
            .span = 2),
-     32, 256, 64, 5},
+     32, 256, 64, .depth = 5},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_Q8_0, .variant = 60,
            .span = 4, .detail = PLANNER_EXPERTS_EACH | PLANNER_EXPERTS_SCORES),
-     1, 256, 64, 60},
+     1, 256, 64, .depth = 60},
 };
 #define N_WORKS (sizeof workloads / sizeof *workloads)
 #define N_EXPERTS 2 /* the last ones, which simulated arrays do not take */
@@ -326,7 +332,8 @@ static void test_window(void **state)
     (void)state;
     rig r = chip("snapdragon-8gen3.ini");
     clv_device *npu = device(&r, "npu_sim:hexagon");
-    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304, 0};
+    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 32, 16384, 98304,
+                                .depth = 0};
     planner_sample s, part;
     planner_workload half = w;
     assert_ok(planner_measure_workload(r.meter, npu, &w, &s));
@@ -465,7 +472,8 @@ static void test_jitter(void **state)
                               "core.plugins=npu_sim npu_sim.compute=off "
                               "npu_sim.jitter=0.2",
                               NULL);
-    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 256, 2048, 2048, 0};
+    const planner_workload w = {MATMUL(CLV_DTYPE_F16), 256, 2048, 2048,
+                                .depth = 0};
     planner_sample truth, s;
     planner_overheads o, true_o;
     clv_device *a = device(&exact, "npu_sim:gpu"),
@@ -534,7 +542,7 @@ static void test_cpu(void **state)
 static void time_kernels(double ns[2])
 {
     static const planner_workload work = {MATMUL(CLV_DTYPE_F32), 8, 256, 512,
-                                          0};
+                                          .depth = 0};
     const planner_meter_params quick = {
         .max_seconds = 0.1, .repetitions = 5, .max_pool = 32 << 20};
     for (int i = 0; i < 2; i++) {
@@ -601,8 +609,10 @@ static void test_too_large(void **state)
                           "core.plugins=cpu,npu_sim npu_sim.compute=off "
                           "core.devices=cpu,npu_sim",
                           &small);
-    const planner_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024, 0};
-    const planner_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256, 0};
+    const planner_workload large = {MATMUL(CLV_DTYPE_F16), 1, 1024, 1024,
+                                    .depth = 0};
+    const planner_workload fits = {MATMUL(CLV_DTYPE_F16), 1, 1024, 256,
+                                   .depth = 0};
     const char *const ids[] = {"cpu", "npu_sim:adreno"};
     for (int i = 0; i < 2; i++) {
         planner_sample s;

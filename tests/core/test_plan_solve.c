@@ -866,23 +866,24 @@ static bool cuts_experts(const clv_plan *plan)
     return false;
 }
 
+static const layers_shape moe = {.n_layers = 6,
+                                 .hidden = 1024,
+                                 .heads = 8,
+                                 .groups = 2,
+                                 .head_dim = 128,
+                                 .ffn = 2048,
+                                 .vocabulary = 1024,
+                                 .context = 512,
+                                 .tokens = 1,
+                                 .dtype = CLV_DTYPE_Q8_0,
+                                 .n_experts = 8,
+                                 .n_used = 2};
+
 /* A card holds half of the experts: both devices compute those that they have,
  * at the same time. */
 static void test_experts(void **state)
 {
     (void)state;
-    static const layers_shape moe = {.n_layers = 6,
-                                     .hidden = 1024,
-                                     .heads = 8,
-                                     .groups = 2,
-                                     .head_dim = 128,
-                                     .ffn = 2048,
-                                     .vocabulary = 1024,
-                                     .context = 512,
-                                     .tokens = 1,
-                                     .dtype = CLV_DTYPE_Q8_0,
-                                     .n_experts = 8,
-                                     .n_used = 2};
     world w;
     open_world(&w, "small-card",
                "core.plan=tensor npu_sim:card.memory=200 "
@@ -903,6 +904,74 @@ static void test_experts(void **state)
     assert_true(ns < 0.9 * predicted(whole));
     clv_plan_destroy(whole);
     clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+/* Bytes of experts that the plan has on a device, and chances of one of them to
+ * be chosen there, on average. */
+static double chance_there(const clv_plan *plan, uint32_t device,
+                           uint64_t *bytes)
+{
+    double sum = 0, n = 0;
+    *bytes = 0;
+    for (uint32_t i = 0; i < plan->n_parts; i++) {
+        const clv_node *node = &plan->graph->nodes[plan->parts[i].node];
+        if (node->op != CLV_OP_MATMUL_EXPERTS ||
+            plan->parts[i].device != device)
+            continue;
+        const clv_tensor_desc *w = &plan->graph->tensors[node->inputs[1]];
+        const core_value *value = &plan->graph->values[node->inputs[1]];
+        double experts, products;
+        uint64_t size;
+        assert_ok(core_desc_size(w, NULL, &size));
+        assert_true(core_tensor_expected(value->weight, value->origin[0],
+                                         value->origin[0] + w->dims[0], 1,
+                                         &experts, &products));
+        *bytes += size;
+        sum += experts;
+        n += (double)w->dims[0];
+    }
+    return n > 0 ? sum / n : 0;
+}
+
+/* A card with room for some of the experts has those that are chosen most, and
+ * that is faster than if any could be chosen. A little faster is not enough. */
+static void test_popular_experts(void **state)
+{
+    (void)state;
+    static const float chances[] = {0.9f,  0.5f,  0.2f,  0.1f,
+                                    0.08f, 0.08f, 0.07f, 0.07f};
+    world w;
+    open_world(&w, "small-card",
+               "core.plan=tensor npu_sim:card.memory=130 "
+               "npu_sim:card.bandwidth=400",
+               &moe);
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *equal = plan_for(&w, NULL, 0);
+    for (uint32_t i = 0; i < w.l.n_weights; i++)
+        if (clv_tensor_rank(w.l.weights[i]) == 3)
+            assert_ok(clv_tensor_set_popularity(w.l.weights[i], chances));
+    clv_plan *popular = plan_for(&w, NULL, 0);
+    uint32_t card = 0;
+    while (card < popular->n_devices && !popular->devices[card].local)
+        card++;
+    assert_true(card < popular->n_devices);
+    uint64_t there, elsewhere;
+    assert_true(planner_is_legal_plan(popular));
+    assert_true(cuts_experts(popular));
+    assert_true(chance_there(popular, card, &there) >
+                2 * chance_there(popular, !card, &elsewhere));
+    assert_true(there > 0 && elsewhere > 0);
+    print_message("popular experts: %.3f ms instead of %.3f ms\n",
+                  predicted(popular) / 1e6, predicted(equal) / 1e6);
+    assert_true(predicted(popular) < 0.8 * predicted(equal));
+    equal->forecast->makespan_ns = 1.05 * popular->forecast->makespan_ns;
+    assert_true(planner_is_better_plan(popular, equal));
+    assert_false(planner_is_more_popular_plan(popular, equal));
+    equal->forecast->makespan_ns = 1.15 * popular->forecast->makespan_ns;
+    assert_true(planner_is_more_popular_plan(popular, equal));
+    clv_plan_destroy(popular);
+    clv_plan_destroy(equal);
     close_world(&w);
 }
 
@@ -962,6 +1031,7 @@ int main(void)
         cmocka_unit_test(test_front),
         cmocka_unit_test(test_streamed),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_popular_experts),
         cmocka_unit_test(test_streamed_prepared),
         cmocka_unit_test(test_streamed_beside),
         cmocka_unit_test(test_streamed_parts),

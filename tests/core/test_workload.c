@@ -264,12 +264,76 @@ static void test_figures(void **state)
     finish(&r);
 }
 
+/* What is expected of experts whose chances are known: of the whole node, of
+ * its pieces, and of pieces that a cut has made nodes of. */
+static void test_popularity(void **state)
+{
+    (void)state;
+    rig r = make(0, 0);
+    const int64_t symbols[] = {3, 10};
+    uint32_t node = 0;
+    while (r.graph->nodes[node].op != CLV_OP_MATMUL_EXPERTS)
+        node++;
+    const clv_value weight = r.graph->nodes[node].inputs[1];
+    clv_tensor *tensor = r.graph->values[weight].weight;
+    float chances[96] = {1, 0.5f, 0.25f};
+    planner_workload all, first, rest, equal;
+    const core_piece two = {.node = node, .ranges[CORE_AXIS_EXPERTS] = {0, 2}};
+    const core_piece others = {.node = node,
+                               .ranges[CORE_AXIS_EXPERTS] = {2, 96}};
+    planner_workload_of(r.graph, node, NULL, symbols, &equal);
+    chances[95] = 1.5f;
+    assert_int_equal(clv_tensor_set_popularity(tensor, chances),
+                     CLV_ERR_INVALID);
+    assert_non_null(strstr(clv_last_error(), "expert 95"));
+    chances[95] = 0;
+    assert_ok(clv_tensor_set_popularity(tensor, chances));
+    planner_workload_of(r.graph, node, NULL, symbols, &all);
+    planner_workload_of(r.graph, node, &two, symbols, &first);
+    planner_workload_of(r.graph, node, &others, symbols, &rest);
+    assert_true(planner_workload_products(&first) == 1.5);
+    assert_true(planner_workload_products(&rest) == 0.25);
+    assert_true(fabs(planner_workload_experts(&first) - 1.875) < 1e-9);
+    assert_true(fabs(planner_workload_experts(&rest) -
+                     (1 - 0.75 * 0.75 * 0.75)) < 1e-9);
+    assert_true(fabs(planner_workload_experts(&all) -
+                     planner_workload_experts(&first) -
+                     planner_workload_experts(&rest)) < 1e-9);
+    /* What is measured has equal chances. */
+    const planner_workload plain = planner_workload_plain(&all);
+    assert_true(planner_workload_experts(&plain) ==
+                planner_workload_experts(&equal));
+    core_piece pieces[64] = {{0}};
+    core_cut cut;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r.graph->n_nodes; i++) {
+        pieces[n].node = i;
+        if (i == node) {
+            pieces[n++] = two;
+            pieces[n] = others;
+        }
+        n++;
+    }
+    assert_ok(core_cut_make(r.graph, pieces, n, &cut));
+    double sum = 0;
+    for (uint32_t i = 0; i < cut.graph->n_nodes; i++)
+        if (cut.sources[i] == node &&
+            cut.graph->nodes[i].op == CLV_OP_MATMUL_EXPERTS) {
+            planner_workload_of(cut.graph, i, NULL, symbols, &first);
+            sum += planner_workload_products(&first);
+        }
+    assert_true(sum == 1.75);
+    core_cut_finish(&cut);
+    finish(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_popularity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

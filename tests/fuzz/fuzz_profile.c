@@ -19,8 +19,11 @@ static void ask(const planner_profile_device *dev)
     for (uint32_t i = 0; i < dev->n_kinds; i++)
         for (int j = 0; j < 4; j++) {
             const planner_profile_kind *k = &dev->kinds[i];
-            const planner_workload workload = {k->kind, sizes[j], 64,
-                                               sizes[3 - j], 70};
+            const planner_workload workload = {.kind = k->kind,
+                                               .n = sizes[j],
+                                               .in = 64,
+                                               .out = sizes[3 - j],
+                                               .depth = 70};
             double x[PLANNER_FIT_FEATURES];
             planner_profile_sample(dev, &workload);
             planner_workload_features(&workload, x);
