@@ -128,8 +128,23 @@ static load matmul_load(const npu_settings *s, npu_path path, uint32_t variant,
     return l;
 }
 
-/* The products that the chosen experts do, and the bytes of those that random
- * choices are expected to take, of the part of all experts that is here. */
+/* So many products, and the bytes of so many experts. */
+static load chosen_load(const npu_settings *s, const clv_subgraph *g,
+                        const clv_node *node, const int64_t *symbols,
+                        double experts, double products)
+{
+    const clv_tensor_desc *w = npu_input(g, node, 1);
+    const double one = (double)w->dims[1] * (double)w->dims[2];
+    return (load){
+        npu_roofline_compute_ns(product_rate(s, w), 2 * products * one),
+        experts * one * npu_dtype_size(w->dtype) +
+            (elements_of(npu_input(g, node, 0), symbols) +
+             elements_of(&g->tensors[node->outputs[0]], symbols)) *
+                s->activation_size};
+}
+
+/* As many as random choices are expected to take, of the part of all experts
+ * that is here. */
 static load experts_load(const npu_settings *s, const clv_subgraph *g,
                          const clv_node *node, const int64_t *symbols)
 {
@@ -139,14 +154,8 @@ static load experts_load(const npu_settings *s, const clv_subgraph *g,
     const double held = (double)w->dims[0];
     const double all = (double)clv_experts_total(&node->attr, w->dims[0]);
     const double used = (double)npu_input(g, node, 2)->dims[1];
-    const double one = (double)w->dims[1] * (double)w->dims[2];
     const double chosen = held * (1 - pow(1 - fmin(used / all, 1), rows));
-    return (load){npu_roofline_compute_ns(product_rate(s, w),
-                                          2 * rows * used * held / all * one),
-                  chosen * one * npu_dtype_size(w->dtype) +
-                      (elements_of(x, symbols) +
-                       elements_of(&g->tensors[node->outputs[0]], symbols)) *
-                          s->activation_size};
+    return chosen_load(s, g, node, symbols, chosen, rows * used * held / all);
 }
 
 /* Rows of the cache that are read: those in use, or where shapes are fixed as
@@ -256,6 +265,15 @@ void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t index,
     else
         l = other_load(s, g, node, symbols);
     set_phase(s, s->launch_ns + fill.ns, l, out);
+}
+
+void npu_experts_cost(const npu_settings *s, const clv_subgraph *g,
+                      uint32_t node, const int64_t *symbols, int64_t experts,
+                      int64_t products, npu_phase *out)
+{
+    const load l = chosen_load(s, g, &g->nodes[node], symbols, (double)experts,
+                               (double)products);
+    set_phase(s, s->launch_ns, l, out);
 }
 
 void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,

@@ -29,6 +29,11 @@ npu_path npu_matmul_path(const npu_settings *s, const clv_tensor_desc *w,
  * bytes are set. */
 void npu_node_cost(const npu_settings *s, const clv_subgraph *g, uint32_t node,
                    npu_path path, const int64_t *symbols, npu_phase *out);
+/* The same of MATMUL_EXPERTS that reads so many experts' weights, and computes
+ * so many products of rows with one. */
+void npu_experts_cost(const npu_settings *s, const clv_subgraph *g,
+                      uint32_t node, const int64_t *symbols, int64_t experts,
+                      int64_t products, npu_phase *out);
 /* Time of a copy or fill of that many bytes. link: of a copy between the
  * device's own memory and the chip's. */
 void npu_move_cost(const npu_settings *s, uint64_t size, bool copy,

@@ -165,17 +165,36 @@ static bool write_rows(const experts *e)
     return sum;
 }
 
+static experts of_call(const npu_call *c)
+{
+    const npu_view *w = &c->weight.view;
+    return (experts){.call = c,
+                     .n = c->in[0].rows,
+                     .used = c->in[2].columns,
+                     .inputs = w->columns,
+                     .outputs = w->dims[1],
+                     .first = c->node->attr.experts.first,
+                     .held = w->dims[0],
+                     .total = clv_experts_total(&c->node->attr, w->dims[0])};
+}
+
+clv_status npu_count_experts(const npu_call *c, int64_t *n, int64_t *products)
+{
+    experts e = of_call(c);
+    if (!group(&e))
+        return CLV_ERR_NO_MEMORY;
+    *n = 0;
+    *products = e.begin[e.held];
+    for (int64_t i = 0; i < e.held; i++)
+        *n += e.begin[i] < e.begin[i + 1];
+    clv_free(c->host, e.order);
+    return CLV_OK;
+}
+
 clv_status npu_run_experts(const npu_call *c)
 {
     const npu_view *w = &c->weight.view;
-    experts e = {.call = c,
-                 .n = c->in[0].rows,
-                 .used = c->in[2].columns,
-                 .inputs = w->columns,
-                 .outputs = w->dims[1],
-                 .first = c->node->attr.experts.first,
-                 .held = w->dims[0],
-                 .total = clv_experts_total(&c->node->attr, w->dims[0])};
+    experts e = of_call(c);
     if (!e.n || !e.outputs)
         return CLV_OK;
     clv_status status = CLV_ERR_NO_MEMORY;

@@ -22,6 +22,7 @@ struct npu_job {
     uint32_t refs; /* the thread, the simulation, the trace */
     uint32_t read; /* records of it that were read */
     uint64_t correlation;
+    bool ran; /* its results are there already */
 };
 
 clv_status npu_submit(clv_plugin_device *dev, const clv_submit *submit);
@@ -35,6 +36,11 @@ void npu_job_drop(npu_job *job);
 void npu_job_done(void *ctx, npu_sim_job *sim);
 /* With the lock held: the timelines that it would signal fail. */
 void npu_job_fail(const npu_job *job, clv_status status, const char *message);
+
+/* With the lock held, which it gives up meanwhile: computes the job's results
+ * as soon as what it waits for is there, so that its phases take the time of
+ * the experts that are chosen. Does nothing where nobody works on that. */
+void npu_job_see(npu_job *job);
 
 clv_status npu_workers_start(clv_plugin_device *dev);
 /* Ends the threads; jobs that they had not run fail. */

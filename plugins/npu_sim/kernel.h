@@ -21,6 +21,9 @@ clv_status npu_run_matmul(const npu_call *call);
 clv_status npu_run_attention(const npu_call *call);
 clv_status npu_run_select(const npu_call *call);
 clv_status npu_run_experts(const npu_call *call);
+/* How many of the experts that are here ids choose, and how often. */
+clv_status npu_count_experts(const npu_call *call, int64_t *experts,
+                             int64_t *products);
 /* All others. */
 clv_status npu_run_rows(const npu_call *call);
 

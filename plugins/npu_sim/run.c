@@ -24,8 +24,20 @@ static void weight_of(const clv_plugin_program *prog, char *const *data,
         view_of(prog, data, NULL, desc->quant_scales - 1, &out->scales);
 }
 
+static clv_status see_experts(const clv_plugin_program *prog, uint32_t index,
+                              const npu_call *call, const int64_t *symbols,
+                              npu_phase *phase)
+{
+    int64_t experts, products;
+    CLV_TRY(npu_count_experts(call, &experts, &products));
+    npu_experts_cost(prog->dev->settings, prog->graph, index, symbols, experts,
+                     products, phase);
+    return CLV_OK;
+}
+
 static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
-                           char *const *data, const int64_t *symbols)
+                           char *const *data, const int64_t *symbols,
+                           npu_phase *phase)
 {
     const clv_node *node = &prog->graph->nodes[index];
     const npu_settings *s = prog->dev->settings;
@@ -53,16 +65,18 @@ static clv_status run_node(const clv_plugin_program *prog, uint32_t index,
     case CLV_OP_NONZERO:
         return npu_run_select(&call);
     case CLV_OP_MATMUL_EXPERTS:
+        if (phase)
+            CLV_TRY(see_experts(prog, index, &call, symbols, phase));
         return npu_run_experts(&call);
     }
     return npu_run_rows(&call);
 }
 
 clv_status npu_run(const clv_plugin_program *prog, char *const *data,
-                   const int64_t *symbols)
+                   const int64_t *symbols, npu_phase *phases)
 {
     clv_status status = CLV_OK;
     for (uint32_t i = 0; i < prog->graph->n_nodes && !status; i++)
-        status = run_node(prog, i, data, symbols);
+        status = run_node(prog, i, data, symbols, phases ? phases + i : NULL);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "program.h"
 
-/* data: [n_tensors] of the program. Fails for lack of memory only. */
+/* data: [n_tensors] of the program. phases: [n_nodes], which get the time that
+ * the experts take that are chosen, or NULL. Fails for lack of memory only. */
 clv_status npu_run(const clv_plugin_program *prog, char *const *data,
-                   const int64_t *symbols);
+                   const int64_t *symbols, npu_phase *phases);

@@ -24,6 +24,10 @@ const clv_option npu_options[NPU_N_OPTIONS] = {
     CLV_OPTION(
         BOOL, PLUGIN, "compute", "on",
         .help = "compute results; off: only time, outputs stay as they were"),
+    CLV_OPTION(
+        ENUM, PLUGIN, "choices", "expected", .choices = "expected|seen",
+        .help = "experts whose weights a run reads: as many as by chance, or "
+                "those that it chooses; then results are computed in submits"),
     CLV_OPTION(FLOAT, PLUGIN, "memory_bandwidth", "0", .min = 0, .max = 100000,
                .help = "GB/s that all devices share; 0: each has its own"),
     CLV_OPTION(INT, PLUGIN, "memory_size", "0", .min = 0, .max = 16777216,
@@ -347,6 +351,7 @@ clv_status npu_config_read(const clv_host_api *host, npu_config *out)
     memset(out, 0, sizeof *out);
     out->is_real = choice(&r, "clock") == 1;
     out->computes = truth(&r, "compute");
+    out->sees = choice(&r, "choices") == 1 && out->computes && !out->is_real;
     out->bandwidth = number(&r, "memory_bandwidth") * 1e9;
     out->memory_size = (uint64_t)number(&r, "memory_size") << 20;
     out->jitter = number(&r, "jitter");

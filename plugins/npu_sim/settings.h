@@ -55,6 +55,7 @@ typedef struct npu_settings {
 
 typedef struct npu_config {
     bool is_real, computes;
+    bool sees;            /* which experts runs choose */
     double bandwidth;     /* of the memory; 0: no bound */
     uint64_t memory_size; /* 0: no bound */
     double jitter, drift; /* see noise.h */
@@ -64,7 +65,7 @@ typedef struct npu_config {
     uint32_t n_devices;
 } npu_config;
 
-#define NPU_N_OPTIONS 57
+#define NPU_N_OPTIONS 58
 extern const clv_option npu_options[NPU_N_OPTIONS];
 
 /* Reads and checks everything. An error names section and key. */

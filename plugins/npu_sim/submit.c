@@ -201,8 +201,10 @@ static bool push(npu_job *job, const clv_submit *s)
                                              : dev->settings->submit_empty_ns);
     if (!dev->inst->config.is_real)
         npu_sim_spend(sim, cost);
-    add_noise(job, sim->host);
     take_points(job, s);
+    if (dev->inst->config.sees)
+        npu_job_see(job);
+    add_noise(job, sim->host);
     job->sim.release = dev->inst->config.is_real ? sim->host + cost : sim->host;
     if (dev->hung)
         job->sim.release = NPU_NEVER;

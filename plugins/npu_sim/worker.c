@@ -124,31 +124,38 @@ static clv_status await(npu_queue *queue, const npu_job *job, char *message)
     }
 }
 
-static clv_status run_program(const clv_command *c)
+static clv_status run_program(const clv_command *c, npu_phase *phases)
 {
     const clv_program_base *base = &c->program->base;
     char **data = clv_new(base->host, base->n_tensors * sizeof *data);
     if (!data)
         return CLV_ERR_NO_MEMORY;
     clv_program_resolve(c, data);
-    clv_status status = npu_run(c->program, data, c->symbols);
+    clv_status status = npu_run(c->program, data, c->symbols, phases);
     clv_free(base->host, data);
     return status;
 }
 
+/* The phases of a program are one for its start and one for each node. */
 static clv_status run_commands(clv_plugin_device *dev, const npu_job *job,
-                               char *message)
+                               bool sees, char *message)
 {
     clv_status status = CLV_OK;
+    npu_phase *phase = job->phases;
     /* Without results nothing is copied: memory that is only written so takes
      * none of the host's. */
     if (!dev->inst->config.computes)
         return CLV_OK;
-    for (uint32_t i = 0; i < job->n_commands && !status; i++)
-        if (job->commands[i].kind != CLV_COMMAND_RUN)
-            clv_buffer_move(&job->commands[i]);
-        else
-            status = run_program(&job->commands[i]);
+    for (uint32_t i = 0; i < job->n_commands && !status; i++) {
+        const clv_command *c = &job->commands[i];
+        phase++;
+        if (c->kind != CLV_COMMAND_RUN) {
+            clv_buffer_move(c);
+            continue;
+        }
+        status = run_program(c, sees ? phase : NULL);
+        phase += c->program->graph->n_nodes;
+    }
     return status ? say(message, status, "no memory to work in") : CLV_OK;
 }
 
@@ -166,6 +173,21 @@ static void finish(npu_queue *queue, npu_job *job, clv_status status,
         npu_timeline_computed(job->signals[i].timeline, job->signals[i].value);
     npu_job_drop(job);
     pthread_cond_broadcast(&queue->dev->inst->changed);
+}
+
+void npu_job_see(npu_job *job)
+{
+    clv_plugin_device *dev = job->dev;
+    char message[NPU_MESSAGE_SIZE];
+    bool foreign;
+    while (job->queue->first || look(job) != GATE_OPEN) {
+        if (!npu_work_pending(dev->inst, &foreign) || foreign)
+            return;
+        npu_await_change(dev->inst, UINT64_MAX);
+    }
+    npu_unlock(dev->inst);
+    job->ran = !run_commands(dev, job, true, message);
+    npu_lock(dev->inst);
 }
 
 static void *work(void *ctx)
@@ -187,7 +209,8 @@ static void *work(void *ctx)
         if (!status) {
             queue->activity = NPU_WORKING;
             npu_unlock(inst);
-            status = run_commands(dev, job, message);
+            if (!job->ran)
+                status = run_commands(dev, job, false, message);
             npu_lock(inst);
             if (dev->lost)
                 status =

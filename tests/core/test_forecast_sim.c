@@ -593,12 +593,85 @@ static void test_static_attention(void **state)
     close_chip(&r);
 }
 
+/* Virtual time of two rows that choose 2 of 8 experts each: the same ones, or
+ * others. */
+static double experts_ns(const char *choices, bool same)
+{
+    enum { ALL = 8, USED = 2, WIDTH = 512 };
+    const int64_t w_dims[] = {ALL, WIDTH, WIDTH};
+    const clv_dim scores_dims[] = {clv_dim_fixed(2), clv_dim_fixed(ALL)};
+    const clv_dim x_dims[] = {clv_dim_fixed(2), clv_dim_fixed(WIDTH)};
+    char text[512];
+    clv_config *config;
+    clv_context *ctx;
+    clv_graph *g;
+    clv_tensor *w;
+    clv_plan *plan;
+    clv_exec *exec;
+    clv_moment begin, end;
+    assert_ok(clv_config_create(&config));
+    snprintf(text, sizeof text, "%s/conf/soc/small-card.ini",
+             getenv("CLEAVE_TEST_SOURCE"));
+    assert_ok(clv_config_load_file(config, text));
+    snprintf(text, sizeof text, "core.plugin_dirs=%s/plugins",
+             getenv("CLEAVE_TEST_BUILD"));
+    assert_ok(clv_config_set(config, text, "test"));
+    snprintf(text, sizeof text, "npu_sim.choices=%s", choices);
+    assert_ok(clv_config_set(config, text, "test"));
+    assert_ok(clv_config_set(config, "core.plugins=npu_sim", "test"));
+    assert_ok(clv_config_set(config, "core.plan=first", "test"));
+    assert_ok(
+        clv_context_create(&(clv_context_params){.config = config}, &ctx));
+    assert_ok(clv_graph_create(&g));
+    assert_ok(clv_tensor_create(ctx, CLV_DTYPE_F32, 3, w_dims, &w));
+    const clv_value x = clv_graph_input(g, "x", CLV_DTYPE_F32, 2, x_dims);
+    const clv_value scores =
+        clv_graph_input(g, "scores", CLV_DTYPE_F32, 2, scores_dims);
+    const clv_value y = clv_graph_matmul_experts(
+        g, x, clv_graph_weight(g, "w", w), clv_graph_top_k(g, scores, USED),
+        CLV_NO_TENSOR, false);
+    clv_graph_output(g, y, "y");
+    assert_ok(clv_graph_check(g));
+    assert_ok(clv_plan_create(ctx, g, NULL, &plan));
+    assert_ok(clv_exec_create(plan, &exec));
+    float *row = clv_tensor_data(clv_exec_tensor(exec, scores));
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < USED; k++)
+            row[i * ALL + k + (same ? 0 : i * USED)] = 1;
+    assert_ok(clv_exec_run(exec, NULL, 0)); /* copies weights */
+    clv_device *dev = clv_plan_device(plan, 0);
+    assert_ok(clv_device_now(dev, &begin));
+    assert_ok(clv_exec_run(exec, NULL, 0));
+    assert_ok(clv_device_now(dev, &end));
+    clv_exec_destroy(exec);
+    clv_plan_destroy(plan);
+    clv_graph_destroy(g);
+    clv_tensor_destroy(w);
+    clv_context_destroy(ctx);
+    clv_config_destroy(config);
+    return end.ns - begin.ns;
+}
+
+/* The simulation reads the experts that rows choose, or as many as by chance:
+ * 8 * (1 - (1 - 2/8)^2) = 3.5. */
+static void test_choices(void **state)
+{
+    (void)state;
+    const double two = experts_ns("seen", true);
+    const double four = experts_ns("seen", false);
+    const double by_chance = experts_ns("expected", true);
+    assert_true(two > 0 && four > two);
+    assert_true(fabs((by_chance - two) / (four - two) - 0.75) < 0.001);
+    assert_true(experts_ns("expected", false) == by_chance);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill),          cmocka_unit_test(test_decode),
         cmocka_unit_test(test_static_attention), cmocka_unit_test(test_flight),
         cmocka_unit_test(test_profile),          cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_choices),
     };
     if (!tmpdir_make(&dir))
         return 1;

@@ -27,6 +27,7 @@ static void test_refused(void **state)
 {
     (void)state;
     refused("clock=sundial", "[npu_sim]", "clock", "one of virtual|real");
+    refused("choices=some", "[npu_sim]", "choices", "one of expected|seen");
     refused("compute=maybe", "[npu_sim]", "compute", "on or off");
     refused("npu.copy_queues=1\n", "[npu_sim:npu]", "copy_queues",
             "0, as memory = 0");
