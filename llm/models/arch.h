@@ -149,7 +149,9 @@ typedef struct llm_graph {
     clv_value rope_main; /* input: frequencies that change with the length of
                             the context; CLV_NO_TENSOR: they do not */
     clv_value embd, rope[2]; /* set by llm_embed(): MAIN and LOCAL */
-    clv_value ones; /* input [n, 1]; CLV_NO_TENSOR: no weight has outliers */
+    clv_value *chosen; /* [n_layers] outputs: ids of experts; CLV_NO_TENSOR for
+                          layers without; NULL: not wanted */
+    clv_value ones;    /* input [n, 1]; CLV_NO_TENSOR: no weight has outliers */
     /* The latest value that was rounded for a product: q, k and v share one;
      * then what was left of it, and in which channels. */
     clv_value unrounded, rounded;

@@ -152,8 +152,9 @@ static clv_value best_experts(llm_graph *g, const llm_linear *w, clv_value x,
                                     scores, normalised);
 }
 
-static clv_value routed_experts(llm_graph *g, const llm_linear *w, clv_value x)
+static clv_value routed_experts(llm_graph *g, uint32_t layer, clv_value x)
 {
+    const llm_linear *w = g->weights->layers[layer];
     const llm_hparams *hp = g->hp;
     const clv_value logits = llm_linear_of(g, x, &w[LLM_FFN_ROUTER]);
     const clv_value scores =
@@ -162,6 +163,10 @@ static clv_value routed_experts(llm_graph *g, const llm_linear *w, clv_value x)
             : clv_graph_softmax(g->graph, logits);
     const clv_value ids = clv_graph_top_k(
         g->graph, hp->arch->sparse_mixer ? logits : scores, hp->n_experts_used);
+    if (g->chosen) {
+        clv_graph_output(g->graph, ids, "experts");
+        g->chosen[layer] = ids;
+    }
     return best_experts(g, &w[LLM_FFN_GATE], x, ids, scores,
                         hp->experts_normalised);
 }
@@ -180,7 +185,7 @@ clv_value llm_feed_forward(llm_graph *g, uint32_t layer, clv_value x)
     const llm_linear *w = g->weights->layers[layer];
     if (!w[LLM_FFN_ROUTER].weight)
         return all_neurons(g, w, x);
-    clv_value y = routed_experts(g, w, x);
+    clv_value y = routed_experts(g, layer, x);
     if (w[LLM_SHARED_ROUTER].weight)
         y = clv_graph_add(g->graph, y, shared_expert(g, w, x));
     return y;

@@ -30,24 +30,32 @@ static void describe(clv_model *model)
     };
 }
 
+static clv_status tell_popularity(const clv_model *model)
+{
+    for (uint32_t l = 0; l < model->hp->n_layers && model->popularity; l++)
+        CLV_TRY(llm_popularity_tell(model->popularity, l,
+                                    model->weights.layers[l]));
+    return CLV_OK;
+}
+
 clv_status llm_model_create(clv_context *ctx, llm_source *source,
-                            clv_model **out)
+                            llm_popularity *popularity, clv_model **out)
 {
     clv_status status;
     clv_model *model = calloc(1, sizeof *model);
-    if (!model) {
+    if (!model || pthread_mutex_init(&model->lock, NULL)) {
+        free(model);
+        llm_popularity_destroy(popularity);
         llm_source_destroy(source);
         return llm_no_memory("a model");
     }
-    if (pthread_mutex_init(&model->lock, NULL)) {
-        free(model);
-        llm_source_destroy(source);
-        return llm_no_memory("a lock");
-    }
     model->ctx = ctx;
+    model->popularity = popularity;
     model->source = source;
     model->hp = &source->hparams;
     status = llm_weights_load(ctx, source, &model->weights, &model->list);
+    if (!status)
+        status = tell_popularity(model);
     if (status)
         goto fail;
     if (source->check_all_used)
@@ -82,11 +90,16 @@ clv_status clv_model_load(clv_context *ctx, const char *path,
     params = params ? params : &(clv_model_params){0};
     CLV_TRY(
         llm_source_open(path, params->progress, params->progress_ctx, &source));
-    clv_status status = llm_source_hold_files(source, params);
-    if (status)
+    llm_popularity *popularity = NULL;
+    clv_status status = llm_popularity_create(ctx, source, &popularity);
+    if (!status)
+        status = llm_source_hold_files(source, params);
+    if (status) {
+        llm_popularity_destroy(popularity);
         llm_source_destroy(source);
-    else
-        status = llm_model_create(ctx, source, out);
+    } else {
+        status = llm_model_create(ctx, source, popularity, out);
+    }
     /* Some messages name a file already, one of a directory perhaps. */
     if (status && strncmp(clv_last_error(), path, strlen(path)) != 0)
         clv_error_prefix(status, "%s", path);
@@ -99,6 +112,7 @@ void clv_model_destroy(clv_model *model)
         return;
     llm_weights_finish(&model->weights, &model->list);
     clv_tokenizer_destroy(model->tokenizer);
+    llm_popularity_destroy(model->popularity);
     llm_source_destroy(model->source);
     pthread_mutex_destroy(&model->lock);
     free(model);

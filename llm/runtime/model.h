@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "popularity.h"
 #include "weights.h"
 
 #include <pthread.h>
@@ -17,6 +18,7 @@ struct clv_model {
     llm_weights weights;
     llm_weight_list list;
     clv_model_info info;
+    llm_popularity *popularity; /* of its experts; NULL: none */
     /* Locks the tensors of the weights while a session creates or destroys a
      * graph, plan or exec: only one thread at a time may use a tensor. Runs do
      * not use it. */
@@ -26,7 +28,7 @@ struct clv_model {
 /* Whether an id ends a text: by the tokenizer, else by the settings. */
 bool llm_model_is_end(const clv_model *model, int32_t id);
 
-/* clv_model_load() from a source, which belongs to the model even on failure.
- */
+/* clv_model_load() from a source, which belongs to the model even on failure,
+ * as does the popularity of its experts, which may be NULL. */
 clv_status llm_model_create(clv_context *ctx, llm_source *source,
-                            clv_model **out);
+                            llm_popularity *popularity, clv_model **out);

@@ -85,6 +85,12 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
             ? clv_graph_input(g, "rope_freqs", CLV_DTYPE_F32, 1, &pairs)
             : CLV_NO_TENSOR;
     add_states(r, cache);
+    if (r->model->popularity && r->shape.n_tokens > 1) {
+        io->chosen = malloc(io->hp->n_layers * sizeof *io->chosen);
+        if (!io->chosen)
+            return llm_no_memory("a graph");
+        memset(io->chosen, 0xff, io->hp->n_layers * sizeof *io->chosen);
+    }
     if (r->shape.observed || r->shape.rounding) {
         io->observe = observe;
         io->observe_ctx = r;
@@ -148,6 +154,7 @@ void llm_runner_destroy(llm_runner *runner)
     free(runner->observed.items);
     free(runner->io.k);
     free(runner->io.v);
+    free(runner->io.chosen);
     free(runner);
 }
 
@@ -305,6 +312,7 @@ clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
                              bool far)
 {
     clv_run *run = runner->runs[index];
+    runner->n_rows[index] = n;
     const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
     int32_t *all = data_of(run, runner->io.ids);
     int32_t *pos = data_of(run, runner->io.pos);
@@ -325,11 +333,26 @@ clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
     return clv_run_submit(run, runner->symbols, runner->n_symbols);
 }
 
+/* Runs of single tokens do not tell, as reading that would take time in each.
+ * The last layer has the row whose logits are wanted. */
+static void count_experts(const llm_runner *r, uint32_t index)
+{
+    const uint32_t n_layers = r->io.hp->n_layers;
+    for (uint32_t i = 0; r->io.chosen && i < n_layers; i++) {
+        const bool one = i + 1 == n_layers && r->io.out_ids != CLV_NO_TENSOR;
+        if (r->io.chosen[i] != CLV_NO_TENSOR)
+            llm_popularity_count(r->model->popularity, i,
+                                 data_of(r->runs[index], r->io.chosen[i]),
+                                 one ? 1 : r->n_rows[index]);
+    }
+}
+
 clv_status llm_runner_wait(llm_runner *runner, uint32_t index)
 {
     CLV_TRY(llm_source_check(runner->model->source,
                              clv_run_wait(runner->runs[index])));
     runner->latest = runner->runs[index];
+    count_experts(runner, index);
     if (clv_exec_learn(runner->exec, &runner->learned))
         clv_log(runner->model->ctx, CLV_LOG_WARN,
                 "the run is done, but what it took is not learned: %s",

@@ -37,7 +37,8 @@ typedef struct llm_runner {
     clv_graph *graph;
     clv_plan *plan;
     clv_exec *exec;
-    clv_run *runs[LLM_MAX_FLIGHT]; /* the first is the exec's own */
+    clv_run *runs[LLM_MAX_FLIGHT];   /* the first is the exec's own */
+    uint32_t n_rows[LLM_MAX_FLIGHT]; /* tokens of the latest submit of each */
     uint32_t n_runs;
     const clv_run *latest; /* that ended well */
     llm_graph io;          /* values of the graph */

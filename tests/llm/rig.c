@@ -58,7 +58,7 @@ clv_model *rig_model(clv_context *ctx, const tiny_params *params,
     llm_source *tiny = tiny_create(params);
     if (source)
         *source = tiny;
-    assert_ok(llm_model_create(ctx, tiny, &model));
+    assert_ok(llm_model_create(ctx, tiny, NULL, &model));
     return model;
 }
 

@@ -76,7 +76,7 @@ static clv_status load(void *arg)
     llm_source *source = tiny_create(p);
     countdown = left;
     clv_model *model;
-    clv_status status = llm_model_create(ctx, source, &model);
+    clv_status status = llm_model_create(ctx, source, NULL, &model);
     if (!status)
         clv_model_destroy(model);
     return status;

@@ -164,7 +164,7 @@ static void test_describe(void **state)
 static void refuse(llm_source *source, clv_status status, const char *text)
 {
     clv_model *model = NULL;
-    assert_fails(llm_model_create(ctx, source, &model), status, text);
+    assert_fails(llm_model_create(ctx, source, NULL, &model), status, text);
     assert_null(model);
 }
 
