@@ -206,10 +206,11 @@ CLV_API clv_status clv_session_truncate(clv_session *session,
 CLV_API clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
                                      uint32_t n, uint32_t *n_kept);
 /* Plans and compiles what evaluating n tokens at once needs: 1 a decode step,
- * more a prefill of up to n_batch. Where a device has static shapes that is a
- * graph of n rows, or of a few more if it should take less time; else one for
- * all up to n_batch, or where n is much less, for all up to a part of it. *plan
- * is the session's, until it has made some others.
+ * more a prefill of up to n_batch, or of clv_session_batches(). Where a device
+ * has static shapes that is a graph of n rows, or of a few more if it should
+ * take less time; else one for all up to n_batch, or where n is much less, for
+ * all up to a part of it. *plan is the session's, until it has made some
+ * others.
  */
 CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
                                        const clv_plan **plan);
