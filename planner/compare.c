@@ -64,9 +64,17 @@ double planner_energy_weight(const clv_plan *plan)
     return clv_config_get_float(plan->ctx->config, "core.objective");
 }
 
+/* Alone, or among others in flight. */
+static double run_ns(const clv_plan *plan)
+{
+    const double ratio = plan->run_ratio > 0 ? plan->run_ratio : 1;
+    return plan->flight.ns > 0 ? plan->flight.ns / plan->flight.n * ratio
+                               : core_plan_expected_ns(plan);
+}
+
 double planner_effort(const clv_plan *plan, double weight)
 {
-    const double ns = core_plan_expected_ns(plan) + planner_prepare_share(plan);
+    const double ns = run_ns(plan) + planner_prepare_share(plan);
     return weight > 0
                ? pow(ns, 1 - weight) * pow(plan->forecast->energy_nj, weight)
                : ns;

@@ -159,6 +159,30 @@ static uint64_t room_of(const clv_graph *graph, const clv_plan_params *params,
     return room > given ? room - given : 0;
 }
 
+static clv_status take_flight(clv_plan *plan, const clv_plan_params *params)
+{
+    const uint32_t n = params->n_flight ? params->n_flight : 1;
+    const uint32_t n_symbols = plan->source->n_symbols;
+    plan->flight.n = n;
+    if (n > CLV_PLAN_MAX_FLIGHT)
+        return clv_error(CLV_ERR_INVALID,
+                         "plan: %u runs at once; n_flight is at most %u", n,
+                         CLV_PLAN_MAX_FLIGHT);
+    if (n == 1 || !params->flight_symbols)
+        return CLV_OK;
+    for (uint32_t i = 0; i < n; i++)
+        CLV_TRY(planner_check_symbols(
+            plan->source, "plan",
+            params->flight_symbols + (size_t)i * n_symbols, n_symbols));
+    const size_t count = (size_t)n * n_symbols;
+    plan->flight.symbols = calloc(count + 1, sizeof *plan->flight.symbols);
+    if (!plan->flight.symbols)
+        return core_no_memory("for a plan");
+    memcpy(plan->flight.symbols, params->flight_symbols,
+           count * sizeof *plan->flight.symbols);
+    return CLV_OK;
+}
+
 static clv_status make_plan(clv_context *ctx, clv_graph *graph,
                             const clv_plan_params *params, clv_plan **out)
 {
@@ -180,8 +204,12 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
                                               .room = room_of(graph, params, i),
                                               .given = given_by(params, i),
                                               .reserve = params->reserve};
-    *out = plan;
-    return CLV_OK;
+    const clv_status status = take_flight(plan, params);
+    if (status)
+        clv_plan_destroy(plan);
+    else
+        *out = plan;
+    return status;
 }
 
 /* Turns the pieces into the graph that is run, if any node is cut. */
@@ -352,6 +380,8 @@ static clv_status predict(clv_plan *plan)
     clv_status status = planner_predict(plan, NULL, &plan->forecast);
     planner_identify(plan);
     plan->noise = planner_run_noise(plan, profile);
+    if (!status)
+        status = planner_predict_flight(plan);
     if (!status) {
         plan->run_ratio = planner_run_ratio(plan, profile, NULL);
         CLV_TRY(planner_prepare_predict(plan, profile, &plan->prepare_ns));
@@ -389,7 +419,10 @@ static clv_status begin(clv_context *ctx, clv_graph *graph,
                         const clv_plan_params *params, clv_plan **out)
 {
     clv_plan_params all = {.workspace = params ? params->workspace : NULL,
-                           .reserve = params ? params->reserve : 0};
+                           .reserve = params ? params->reserve : 0,
+                           .n_flight = params ? params->n_flight : 0,
+                           .flight_symbols =
+                               params ? params->flight_symbols : NULL};
     clv_device **left = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);

@@ -66,3 +66,8 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
  * where a cost is not known. */
 clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
                            core_forecast **out);
+/* plan->flight.ns. */
+clv_status planner_predict_flight(clv_plan *plan);
+/* Symbols of a run, n of them; NULL: the largest. who: begins the message. */
+clv_status planner_check_symbols(const clv_graph *graph, const char *who,
+                                 const int64_t *symbols, uint32_t n);

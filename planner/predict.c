@@ -6,22 +6,20 @@
 
 #include <stdlib.h>
 
-static clv_status check_symbols(const clv_graph *graph, const int64_t *symbols,
-                                uint32_t n)
+clv_status planner_check_symbols(const clv_graph *graph, const char *who,
+                                 const int64_t *symbols, uint32_t n)
 {
     if (!symbols)
         return CLV_OK;
     if (n != graph->n_symbols)
         return clv_error(CLV_ERR_INVALID,
-                         "clv_plan_predict: %u symbols given, "
-                         "the graph has %u",
-                         n, graph->n_symbols);
+                         "%s: %u symbols given, the graph has %u", who, n,
+                         graph->n_symbols);
     for (uint32_t i = 0; i < n; i++)
         if (symbols[i] < graph->symbols[i].min ||
             symbols[i] > graph->symbols[i].max)
             return clv_error(CLV_ERR_INVALID,
-                             "clv_plan_predict: symbol '%s' "
-                             "is %lld, outside %lld..%lld",
+                             "%s: symbol '%s' is %lld, outside %lld..%lld", who,
                              graph->symbol_names[i], (long long)symbols[i],
                              (long long)graph->symbols[i].min,
                              (long long)graph->symbols[i].max);
@@ -84,6 +82,26 @@ clv_status planner_predict(const clv_plan *plan, const int64_t *symbols,
     return answer(&(question){.plan = plan, .symbols = symbols}, out, &ns);
 }
 
+clv_status planner_predict_flight(clv_plan *plan)
+{
+    const uint32_t n = plan->flight.n, n_symbols = plan->source->n_symbols;
+    core_forecast *none;
+    int64_t *largest = NULL;
+    plan->flight.ns = 0;
+    if (n == 1)
+        return CLV_OK;
+    if (!plan->flight.symbols &&
+        !(largest = calloc((size_t)n * n_symbols + 1, sizeof *largest)))
+        return core_no_memory("for a forecast");
+    for (uint32_t i = 0; largest && i < n * n_symbols; i++)
+        largest[i] = plan->source->symbols[i % n_symbols].max;
+    const clv_status status = answer(
+        &(question){plan, largest ? largest : plan->flight.symbols, n, n},
+        &none, &plan->flight.ns);
+    free(largest);
+    return status;
+}
+
 /* What runs took, as a part of what is forecast. */
 static double ratio_of(const clv_plan *plan, const int64_t *symbols)
 {
@@ -101,7 +119,8 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
         return clv_error(CLV_ERR_INVALID, "clv_plan_predict: no plan, or no "
                                           "room for the prediction");
     *out = (clv_prediction){0};
-    clv_status status = check_symbols(plan->source, symbols, n_symbols);
+    clv_status status = planner_check_symbols(plan->source, "clv_plan_predict",
+                                              symbols, n_symbols);
     if (!status)
         status = planner_predict(plan, symbols, &forecast);
     if (status)
@@ -124,8 +143,9 @@ clv_status clv_plan_predict_flight(const clv_plan *plan, const int64_t *symbols,
                          "no room for the prediction");
     *out = (clv_prediction){0};
     for (uint32_t i = 0; i < n_runs; i++)
-        CLV_TRY(check_symbols(plan->source, symbols + (size_t)i * n_symbols,
-                              n_symbols));
+        CLV_TRY(planner_check_symbols(plan->source, "clv_plan_predict_flight",
+                                      symbols + (size_t)i * n_symbols,
+                                      n_symbols));
     CLV_TRY(answer(&(question){plan, symbols, n_runs, n_flight}, &none, &ns));
     out->ns = ns * ratio_of(plan, symbols + (n_runs - 1) * (size_t)n_symbols);
     return CLV_OK;

@@ -16,6 +16,7 @@
 #include "candidates/room.h"
 #include "forecast/forecast.h"
 #include "limits.h"
+#include "loads.h"
 #include "lower/lower.h"
 
 #include <math.h>
@@ -35,6 +36,9 @@
 /* Preparation that takes less of a run does not change what is searched for. */
 #define PREPARATION 0.01
 #define PREPARED 4 /* searches where it does */
+
+/* Searches for plans of which several runs are in flight. */
+#define FLIGHT_SEARCHES 5
 
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
@@ -116,7 +120,9 @@ static clv_status make_plan(const solver *v, const uint32_t *options,
                             clv_plan **out)
 {
     const clv_plan_params params = {.devices = v->devices,
-                                    .n_devices = v->plan->n_devices};
+                                    .n_devices = v->plan->n_devices,
+                                    .n_flight = v->plan->flight.n,
+                                    .flight_symbols = v->plan->flight.symbols};
     uint32_t n = 0, most = 0;
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         most += v->c.options[options[i]].n_pieces;
@@ -176,7 +182,7 @@ static bool adopt(solver *v, clv_plan *plan, const char *what)
 static clv_status consider_known(solver *v, planner_strategy strategy)
 {
     clv_plan *plan;
-    if (strategy != PLANNER_STRATEGY_TENSOR)
+    if (strategy != PLANNER_STRATEGY_TENSOR || v->plan->flight.n > 1)
         return CLV_OK;
     CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
     if (!plan)
@@ -208,17 +214,15 @@ static clv_status consider(solver *v, bool *taken)
     return CLV_OK;
 }
 
-/* The search, maybe with one of its two beams. The forecast, which knows more,
- * decides between their results. */
-static clv_status consider_search(solver *v, uint32_t without)
+/* What the search found, which is taken over. The forecast, which knows more,
+ * decides. */
+static clv_status consider_solution(solver *v, planner_solution *s)
 {
-    planner_solution s;
     bool same = v->best != NULL, taken = false;
-    CLV_TRY(planner_search(&v->c.problem, without, &s));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG, "plan: the search has %.3f ms",
-            s.makespan_ns / 1e6);
+            s->makespan_ns / 1e6);
     for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
-        v->trial[i] = s.choices[i].option;
+        v->trial[i] = s->choices[i].option;
         same = same && v->trial[i] == v->chosen[i];
     }
     if (same)
@@ -231,11 +235,19 @@ static clv_status consider_search(solver *v, uint32_t without)
     }
     if (taken || !v->s.choices) {
         planner_solution_finish(&v->s);
-        v->s = s;
+        v->s = *s;
     } else {
-        planner_solution_finish(&s);
+        planner_solution_finish(s);
     }
     return status;
+}
+
+/* The search, maybe with one of its two beams. */
+static clv_status consider_search(solver *v, uint32_t without)
+{
+    planner_solution s;
+    CLV_TRY(planner_search(&v->c.problem, without, &s));
+    return consider_solution(v, &s);
 }
 
 static bool can_stream(const planner_candidates *c)
@@ -316,7 +328,7 @@ static clv_status consider_device(solver *v, uint32_t device)
         v->trial[i] = whole_option(v, i, device);
     CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
     if (v->best && planner_is_legal_plan(v->best) &&
-        !(planner_energy_weight(v->best) > 0) &&
+        !(planner_energy_weight(v->best) > 0) && v->plan->flight.n == 1 &&
         ns > RIVAL * fmax(v->s.makespan_ns, planner_effort(v->best, 0)))
         return CLV_OK;
     return consider_rival(v, "whole nodes on one device");
@@ -510,12 +522,37 @@ static clv_status consider_simpler(solver *v)
     return consider_without(v, is_part_or_streamed);
 }
 
+/* Of runs in flight the busiest device tells how long they take, and of one
+ * alone what its steps wait for. */
+static clv_status consider_flight(solver *v)
+{
+    planner_loads loads;
+    if (v->plan->flight.n == 1 || !v->best)
+        return CLV_OK;
+    planner_loads_begin(&loads, v->plan->flight.n, v->best, v->chosen, &v->c);
+    for (uint32_t i = 0; i < FLIGHT_SEARCHES; i++) {
+        planner_solution s;
+        planner_loads_price(&loads, &v->c);
+        clv_status status = planner_search(
+            &v->c.problem,
+            i % 2 ? PLANNER_STAGE_LOOK_AHEAD : PLANNER_STAGE_FIRST_DONE, &s);
+        if (!status) {
+            planner_loads_move(&loads, &v->c, &s);
+            status = consider_solution(v, &s);
+        }
+        CLV_TRY(status);
+    }
+    planner_loads_clear(&v->c);
+    return CLV_OK;
+}
+
 static clv_status find_best(solver *v, const clv_op_caps *caps,
                             planner_strategy strategy)
 {
     CLV_TRY(search_legal(v, caps, strategy));
     CLV_TRY(consider_simpler(v));
     CLV_TRY(consider_energy(v));
+    CLV_TRY(consider_flight(v));
     clv_status status = CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         if ((status = consider_device(v, d)) == CLV_ERR_NO_MEMORY)

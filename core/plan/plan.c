@@ -48,6 +48,7 @@ void clv_plan_destroy(clv_plan *plan)
     free(plan->state_ends);
     free(plan->places);
     free(plan->file.read);
+    free(plan->flight.symbols);
     free(plan);
 }
 

@@ -203,6 +203,14 @@ typedef struct core_plan_device {
     double top_bytes, top_flops;
 } core_plan_device;
 
+/* The runs that will be under way at once: clv_plan_params. */
+typedef struct core_plan_flight {
+    uint32_t n;       /* at least 1 */
+    int64_t *symbols; /* [n, source->n_symbols]; NULL: the largest */
+    double ns;        /* what they take, of which each has an equal part; 0: n
+                         is 1, or costs are not known */
+} core_plan_flight;
+
 struct clv_plan {
     clv_device *short_device; /* of the latest exec that failed */
     clv_context *ctx;
@@ -242,6 +250,7 @@ struct clv_plan {
     /* Bytes moved and operations of a node for these symbols; NULL: unknown. */
     void (*node_work)(const clv_graph *graph, uint32_t node,
                       const int64_t *symbols, double *bytes, double *flops);
+    core_plan_flight flight;
     uint64_t problem;  /* hash of the graph and the devices */
     uint64_t identity; /* hash of the problem and the pieces */
     double run_ratio;  /* what earlier runs took, as a part of what is

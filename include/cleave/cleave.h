@@ -589,10 +589,19 @@ typedef struct clv_plan_params {
     uint32_t n_devices;
     const clv_workspace *workspace; /* what the plan will run in, and what it
                                        has already; NULL: nothing yet */
-    uint64_t reserve; /* bytes that later plans will work on, clv_plan_work();
-                         weights leave room for them in a device's own memory
-                         that does not hold all weights */
+    uint64_t reserve;  /* bytes that later plans will work on, clv_plan_work();
+                          weights leave room for them in a device's own memory
+                          that does not hold all weights */
+    uint32_t n_flight; /* runs that will be under way at once, each of which
+                          needs rows that the one before set: plans are compared
+                          by what so many take. 0 as 1; at most
+                          CLV_PLAN_MAX_FLIGHT */
+    const int64_t *flight_symbols; /* [n_flight, n_symbols] of these runs, in
+                                      the order of clv_graph_symbol(); NULL: the
+                                      largest. Copied */
 } clv_plan_params;
+
+#define CLV_PLAN_MAX_FLIGHT 64u
 
 CLV_API clv_status clv_plan_create(clv_context *ctx, clv_graph *graph,
                                    const clv_plan_params *params,

@@ -562,6 +562,82 @@ static void test_flight(void **state)
         fly_chip(chips[i]);
 }
 
+/* A plan for so many runs in flight. */
+static clv_plan *plan_for(rig *r, uint32_t n_flight)
+{
+    int64_t symbols[CHUNKS];
+    const clv_plan_params params = {.n_flight = n_flight,
+                                    .flight_symbols = symbols};
+    clv_plan *plan;
+    for (uint32_t i = 0; i < n_flight; i++)
+        symbols[i] = (i + 1) * CHUNK;
+    assert_ok(clv_plan_create(r->ctx, r->graph, &params, &plan));
+    return plan;
+}
+
+/* Of four runs in flight, over those of a plan for one run. */
+static double gain_of_planning(const char *chip)
+{
+    clv_plan *plans[2];
+    double ns[2];
+    rig r;
+    open_chip(&r, chip);
+    r.dtype = CLV_DTYPE_I8;
+    build(&r, CHUNK);
+    for (uint32_t i = 0; i < 2; i++) {
+        plans[i] = plan_for(&r, i ? 4 : 1);
+        ns[i] = measure_flight(&r, plans[i], 4);
+    }
+    const int64_t symbols[] = {CONTEXT};
+    const double alone =
+        measure(&r, plans[1], symbols) / measure(&r, plans[0], symbols);
+    print_message("%s, planned for 4 in flight: %.3f of the time, one alone "
+                  "%.3f\n",
+                  chip, ns[1] / ns[0], alone);
+    assert_true(alone > 1 - BOUND);
+    for (uint32_t i = 0; i < 2; i++)
+        clv_plan_destroy(plans[i]);
+    close_chip(&r);
+    return ns[0] / ns[1];
+}
+
+static void test_planned_flight(void **state)
+{
+    (void)state;
+    static const char *const chips[] = {"int8-npu", "llm-npu",
+                                        "snapdragon-8gen3", "two-npus"};
+    double most = 0;
+    for (uint32_t i = 0; i < sizeof chips / sizeof *chips; i++) {
+        const double gain = gain_of_planning(chips[i]);
+        assert_true(gain > 1 - FLIGHT_BOUND);
+        most = fmax(most, gain);
+    }
+    assert_true(most > 1 + FLIGHT_BOUND);
+}
+
+static void test_wrong_flight(void **state)
+{
+    (void)state;
+    const int64_t wrong[] = {CHUNK, CONTEXT + 1};
+    clv_plan *plan;
+    rig r;
+    open_chip(&r, "int8-npu");
+    build(&r, CHUNK);
+    assert_int_equal(
+        clv_plan_create(r.ctx, r.graph,
+                        &(clv_plan_params){.n_flight = CLV_PLAN_MAX_FLIGHT + 1},
+                        &plan),
+        CLV_ERR_INVALID);
+    assert_error_says("65 runs at once; n_flight is at most 64");
+    assert_int_equal(
+        clv_plan_create(
+            r.ctx, r.graph,
+            &(clv_plan_params){.n_flight = 2, .flight_symbols = wrong}, &plan),
+        CLV_ERR_INVALID);
+    assert_error_says("'rows' is 513, outside 1..512");
+    close_chip(&r);
+}
+
 /* A program of fixed shapes reads the whole cache, one with any shape the rows
  * in use; forecasts know it. */
 static void test_static_attention(void **state)
@@ -668,10 +744,15 @@ static void test_choices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefill),          cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_static_attention), cmocka_unit_test(test_flight),
-        cmocka_unit_test(test_profile),          cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_prefill),
+        cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_static_attention),
+        cmocka_unit_test(test_flight),
+        cmocka_unit_test(test_profile),
+        cmocka_unit_test(test_cache),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_planned_flight),
+        cmocka_unit_test(test_wrong_flight),
     };
     if (!tmpdir_make(&dir))
         return 1;
