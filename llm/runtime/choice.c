@@ -33,9 +33,17 @@ static clv_status ask_lengths(llm_runners *r, const clv_graph *graph)
     return CLV_OK;
 }
 
+static llm_shape fixed_shape(const llm_request *q, uint32_t n)
+{
+    return (llm_shape){.n_tokens = n,
+                       .fixed = true,
+                       .all_logits = q->all_logits,
+                       .flight = q->flight};
+}
+
 static clv_status find_lengths(llm_runners *r, const llm_request *q)
 {
-    const llm_shape shape = {q->n, true, q->all_logits, false, NULL};
+    const llm_shape shape = fixed_shape(q, q->n);
     llm_runner *runner;
     if (r->lengths || !r->fixed)
         return CLV_OK;
@@ -52,7 +60,8 @@ static llm_choice *find_choice(llm_runners *r, const llm_request *q)
 {
     for (uint32_t i = 0; i < r->n_choices && i < LLM_MAX_CHOICES; i++)
         if (r->choices[i].n == q->n &&
-            r->choices[i].all_logits == q->all_logits)
+            r->choices[i].all_logits == q->all_logits &&
+            r->choices[i].flight == q->flight)
             return &r->choices[i];
     return NULL;
 }
@@ -65,6 +74,7 @@ static void note_choice(llm_runners *r, const llm_request *q,
         choice = &r->choices[r->n_choices++ % LLM_MAX_CHOICES];
     *choice = (llm_choice){.n = q->n,
                            .all_logits = q->all_logits,
+                           .flight = q->flight,
                            .prepared = q->prepare,
                            .shape = *shape,
                            .waste_ns = waste_ns,
@@ -91,6 +101,7 @@ static bool choose_again(llm_runners *r, const llm_request *q, llm_shape *out)
 static bool may_serve(const llm_runner *runner, const llm_request *q)
 {
     return runner->shape.fixed && runner->shape.all_logits == q->all_logits &&
+           runner->shape.flight == q->flight &&
            runner->shape.n_tokens >= q->n &&
            runner->shape.n_tokens <= q->n_free;
 }
@@ -151,7 +162,10 @@ uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
     const uint32_t n = llm_choice_length(r, q->n);
-    return (llm_shape){n, n == 1, q->all_logits, false, NULL};
+    return (llm_shape){.n_tokens = n,
+                       .fixed = n == 1,
+                       .all_logits = q->all_logits,
+                       .flight = q->flight};
 }
 
 static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
@@ -164,9 +178,7 @@ static clv_status make_graph(const llm_runners *r, const llm_shape *shape,
 clv_status llm_choice_weigh(const llm_runners *r, const llm_request *q,
                             const clv_device *dev, uint64_t bytes, double *ns)
 {
-    const llm_shape shape =
-        r->fixed ? (llm_shape){q->n, true, q->all_logits, false, NULL}
-                 : open_shape(r, q);
+    const llm_shape shape = r->fixed ? fixed_shape(q, q->n) : open_shape(r, q);
     llm_runner *runner;
     CLV_TRY(make_graph(r, &shape, &runner));
     clv_status status = llm_runner_weigh(runner, &r->params, dev, bytes, ns);
@@ -202,7 +214,7 @@ clv_status llm_choice_shapes(llm_runners *r, const llm_request *q,
     CLV_TRY(find_lengths(r, q));
     *n = llm_lengths_to_try(r->lengths, r->n_lengths, q->n, q->n_free, tried);
     for (uint32_t i = 0; i < *n; i++)
-        shapes[i] = (llm_shape){tried[i], true, q->all_logits, false, NULL};
+        shapes[i] = fixed_shape(q, tried[i]);
     return CLV_OK;
 }
 

@@ -120,6 +120,7 @@ clv_status llm_runner_create(clv_model *model, const llm_kv_cache *cache,
         return llm_no_memory("a plan");
     r->model = model;
     r->shape = *shape;
+    r->n_ctx = cache->n_ctx;
     pthread_mutex_lock(&model->lock);
     clv_status status = build(r, cache);
     pthread_mutex_unlock(&model->lock);
@@ -177,44 +178,70 @@ bool llm_runner_is_saved(const llm_runner *runner,
     return saved_plan(runner, params) != NULL;
 }
 
-static clv_plan_params plan_params(const llm_runner *r,
-                                   const llm_runner_params *params)
+/* What a plan is to be for. */
+typedef struct purpose {
+    clv_plan_params params;
+    int64_t symbols[LLM_PLAN_FLIGHT * 2];
+} purpose;
+
+/* Runs in flight are spread over the context, as those of a long text. */
+static void set_flight(const llm_runner *r, purpose *p)
 {
-    return (clv_plan_params){
-        .devices = params->devices,
-        .n_devices = params->n_devices,
-        .workspace = params->workspace,
-        .reserve = r->shape.n_tokens == 1 ? params->reserve : 0,
-    };
+    const uint32_t n = r->shape.n_tokens;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < LLM_PLAN_FLIGHT; i++) {
+        const uint32_t end =
+            (uint32_t)((uint64_t)r->n_ctx * (i + 1) / LLM_PLAN_FLIGHT);
+        count +=
+            llm_runner_symbols(r, n, end > n ? end - n : 0, p->symbols + count);
+    }
+    p->params.n_flight = LLM_PLAN_FLIGHT;
+    p->params.flight_symbols = p->symbols;
+}
+
+/* To be used where it is. */
+static const clv_plan_params *
+purpose_of(const llm_runner *r, const llm_runner_params *params, purpose *p)
+{
+    *p = (purpose){
+        .params = {.devices = params->devices,
+                   .n_devices = params->n_devices,
+                   .workspace = params->workspace,
+                   .reserve = r->shape.n_tokens == 1 ? params->reserve : 0}};
+    if (r->shape.flight)
+        set_flight(r, p);
+    return &p->params;
 }
 
 clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
 {
-    const clv_plan_params devices = plan_params(r, params);
+    purpose p;
+    const clv_plan_params *what = purpose_of(r, params, &p);
     clv_context *ctx = r->model->ctx;
     const char *saved = saved_plan(r, params);
     pthread_mutex_lock(&r->model->lock);
-    clv_status status =
-        saved ? clv_plan_parse(ctx, r->graph, &devices, saved, strlen(saved),
-                               &r->plan)
-              : clv_plan_create(ctx, r->graph, &devices, &r->plan);
+    clv_status status = saved ? clv_plan_parse(ctx, r->graph, what, saved,
+                                               strlen(saved), &r->plan)
+                              : clv_plan_create(ctx, r->graph, what, &r->plan);
     pthread_mutex_unlock(&r->model->lock);
     return status;
 }
 
 clv_status llm_runner_work(llm_runner *r, llm_runner_params *params)
 {
-    const clv_plan_params devices = plan_params(r, params);
+    purpose p;
+    const clv_plan_params *what = purpose_of(r, params, &p);
     pthread_mutex_lock(&r->model->lock);
     const clv_status status =
-        clv_plan_work(r->model->ctx, r->graph, &devices, &params->reserve);
+        clv_plan_work(r->model->ctx, r->graph, what, &params->reserve);
     pthread_mutex_unlock(&r->model->lock);
     return status;
 }
 
 void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
 {
-    const clv_plan_params devices = plan_params(r, params);
+    purpose p;
+    const clv_plan_params *what = purpose_of(r, params, &p);
     clv_context *ctx = r->model->ctx;
     clv_plan *plan;
     if (r->learned != CLV_LEARNED_COSTS || saved_plan(r, params))
@@ -223,7 +250,7 @@ void llm_runner_plan_again(llm_runner *r, const llm_runner_params *params)
     pthread_mutex_lock(&r->model->lock);
     if (params->scarce)
         drop_exec(r);
-    if (clv_plan_create(ctx, r->graph, &devices, &plan)) {
+    if (clv_plan_create(ctx, r->graph, what, &plan)) {
         clv_log(ctx, CLV_LOG_WARN, "the plan stays as it is: %s",
                 clv_last_error());
     } else if (clv_plan_equal(plan, r->plan)) {
@@ -245,10 +272,11 @@ clv_status llm_runner_weigh(const llm_runner *r,
                             const llm_runner_params *params,
                             const clv_device *dev, uint64_t bytes, double *ns)
 {
-    const clv_plan_params devices = plan_params(r, params);
+    purpose p;
+    const clv_plan_params *what = purpose_of(r, params, &p);
     pthread_mutex_lock(&r->model->lock);
     clv_status status =
-        clv_plan_weigh(r->model->ctx, r->graph, &devices, dev, bytes, ns);
+        clv_plan_weigh(r->model->ctx, r->graph, what, dev, bytes, ns);
     pthread_mutex_unlock(&r->model->lock);
     return status;
 }

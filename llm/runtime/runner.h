@@ -20,6 +20,7 @@ typedef struct llm_shape {
     bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
     bool all_logits; /* of every token, not of the last one only */
     bool observed;   /* what weights are multiplied with can be read */
+    bool flight; /* its plan is for LLM_PLAN_FLIGHT runs under way at once */
     const llm_rounding *rounding; /* of that, while it is created; or NULL */
 } llm_shape;
 
@@ -30,10 +31,12 @@ typedef struct llm_observed {
 } llm_observed;
 
 #define LLM_MAX_FLIGHT 8
+#define LLM_PLAN_FLIGHT 4
 
 typedef struct llm_runner {
     clv_model *model;
     llm_shape shape;
+    uint32_t n_ctx; /* positions of the cache */
     clv_graph *graph;
     clv_plan *plan;
     clv_exec *exec;

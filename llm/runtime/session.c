@@ -324,21 +324,31 @@ static void forget_dropped(clv_session *s)
         s->several = NULL;
 }
 
-/* A runner for n more tokens, once `ahead` others have been run. It may replace
- * the latest one. */
-static clv_status get_runner(clv_session *s, uint32_t n, uint32_t ahead,
-                             uint32_t which, bool prepare, llm_runner **out)
+/* It may replace the latest one. */
+static clv_status take_runner(clv_session *s, const llm_request *request,
+                              llm_runner **out)
 {
-    const uint32_t left = s->n_ctx - s->position - ahead;
-    const llm_request request = {
-        .n = n,
-        .n_free = left > n ? left : n,
-        .all_logits = which == CLV_LOGITS_ALL && n > 1,
-        .prepare = prepare,
-    };
-    clv_status status = llm_runners_get(&s->runners, &request, out);
+    const clv_status status = llm_runners_get(&s->runners, request, out);
     forget_dropped(s);
     return status;
+}
+
+/* For n more tokens, once `ahead` others have been run. */
+static llm_request request_of(const clv_session *s, uint32_t n, uint32_t ahead,
+                              uint32_t which)
+{
+    const uint32_t left = s->n_ctx - s->position - ahead;
+    return (llm_request){.n = n,
+                         .n_free = left > n ? left : n,
+                         .all_logits = which == CLV_LOGITS_ALL && n > 1};
+}
+
+static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
+                             bool prepare, llm_runner **out)
+{
+    llm_request request = request_of(s, n, 0, which);
+    request.prepare = prepare;
+    return take_runner(s, &request, out);
 }
 
 /* If devices were lost since the runners were made, makes new ones for the
@@ -373,7 +383,7 @@ static clv_status replay(clv_session *s)
         const uint32_t left = end - s->position;
         const uint32_t n = left < s->n_batch ? left : s->n_batch;
         llm_runner *runner;
-        status = get_runner(s, n, 0, CLV_LOGITS_NONE, false, &runner);
+        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
         if (!status)
             status = llm_runner_run(runner, s->ids + s->position, n,
                                     s->position, s->far);
@@ -391,7 +401,7 @@ static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
     CLV_TRY(leave_lost_out(s));
     if (s->stale && ids)
         CLV_TRY(replay(s));
-    CLV_TRY(get_runner(s, n, 0, which, !ids, runner));
+    CLV_TRY(get_runner(s, n, which, !ids, runner));
     return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
 }
 
@@ -570,8 +580,10 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
         return CLV_OK;
     CLV_TRY(reserve_ids(s, chunks.n * chunks.length));
     CLV_TRY(leave_lost_out(s));
-    CLV_TRY(get_runner(s, chunks.length, (chunks.n - 1) * chunks.length, which,
-                       false, &runner));
+    llm_request request =
+        request_of(s, chunks.length, (chunks.n - 1) * chunks.length, which);
+    request.flight = split->planned;
+    CLV_TRY(take_runner(s, &request, &runner));
     if (s->stale || clv_plan_summarise(runner->plan).n_devices < 2)
         return CLV_OK;
     const bool warm = runner->latest && runner->n_runs > 1;

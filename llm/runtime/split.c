@@ -9,6 +9,8 @@
 #define UNIT (LLM_SPLIT_BATCH / 2)
 #define LONG (LLM_SPLIT_BATCH * 2)
 #define MAX_LENGTHS 3
+/* And one of them with a plan for runs in flight. */
+#define MAX_BATCHES (MAX_LENGTHS + 1)
 /* Up to here, and from there to twice as far each, texts share choices. */
 #define NEAR_POSITIONS 1024
 /* Of more chunks in flight the first ones tell how long all take. */
@@ -31,9 +33,10 @@ typedef struct comparison {
     const llm_splits *s;
     llm_runners *r;
     const llm_split_text *text;
-    batch batches[MAX_LENGTHS];
+    batch batches[MAX_BATCHES];
     uint32_t n_batches;
-    uint32_t n;     /* tokens, in whole units where lengths are compared */
+    uint32_t n;     /* tokens, in whole units where lengths are compared and
+                       there is room */
     llm_split best; /* so far */
     double least;   /* what it takes, ns */
     uint32_t most;  /* tokens at once of it; 0: it is the plain one */
@@ -128,12 +131,18 @@ static bool can_choose_length(const llm_splits *s, const llm_runners *r,
            text->n >= LLM_SPLIT_BATCH;
 }
 
-/* But for what the text begins with. */
-static void finish(comparison *c, uint32_t length)
+static bool is_for_flight(const batch *b)
+{
+    return b->runner->shape.flight;
+}
+
+/* But for what the text begins with; NULL: all. */
+static void finish(comparison *c, const llm_split *split)
 {
     for (uint32_t i = 0; i < c->n_batches; i++) {
         const batch *b = &c->batches[i];
-        if (b->own && b->length == length && c->text->n >= length)
+        if (b->own && split && b->length == split->length &&
+            is_for_flight(b) == split->planned && c->text->n >= b->length)
             llm_runners_keep(c->r, b->runner);
         else if (b->own)
             llm_runner_destroy(b->runner);
@@ -168,7 +177,9 @@ static const batch *batch_for(const comparison *c, const batch *b,
 {
     const batch *best = b;
     for (uint32_t i = 0; i < c->n_batches; i++)
-        if (c->batches[i].length >= rest && c->batches[i].length < best->length)
+        if (c->batches[i].length >= rest &&
+            c->batches[i].length < best->length &&
+            !is_for_flight(&c->batches[i]))
             best = &c->batches[i];
     return best;
 }
@@ -181,14 +192,17 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
         c->n > whole * b->length ? c->n - whole * b->length : 0;
     const uint32_t position = c->text->position;
     double ns = time_of(c, b, whole, n_flight, position);
-    if (rest)
-        ns += time_of(c, batch_for(c, b, rest), 1, 1,
-                      position + whole * b->length);
+    if (rest) {
+        const batch *last = batch_for(c, b, rest);
+        const uint32_t at = position + whole * b->length;
+        const uint32_t most = c->text->n_ctx - last->length;
+        ns += time_of(c, last, 1, 1, at < most ? at : most);
+    }
     return ns;
 }
 
-/* What takes less memory than the best so far need not gain anything, unless
- * that is the plain way. */
+/* What takes less memory than the best so far, and no other plan, need not gain
+ * anything, unless that is the plain way. */
 static void consider(comparison *c, const batch *b)
 {
     const llm_splits *s = c->s;
@@ -198,25 +212,32 @@ static void consider(comparison *c, const batch *b)
         c->least = c->best.plain_ns = time_of_text(c, b, c->best.n_flight);
     for (uint32_t f = 0; f < (s->n_flight ? 1 : N_FLIGHTS); f++) {
         const uint32_t n_flight = s->n_flight ? s->n_flight : flights[f];
-        if (f && (!flies || n_flight > c->text->n / b->length))
+        if (n_flight > 1 && !s->n_flight &&
+            (!flies || n_flight > c->text->n / b->length))
+            continue;
+        if (n_flight == 1 && is_for_flight(b))
             continue;
         const uint32_t tokens = b->length * n_flight;
         const double ns = time_of_text(c, b, n_flight);
-        if (ns >= c->least * (tokens > c->most ? 1 - gain : 1))
+        if (ns >=
+            c->least * (tokens > c->most || is_for_flight(b) ? 1 - gain : 1))
             continue;
         c->least = ns;
         c->most = tokens;
         c->best.length = b->length;
         c->best.n_flight = n_flight;
+        c->best.planned = is_for_flight(b);
     }
 }
 
 /* With a plan of its own, which is kept until all are compared. */
-static clv_status consider_length(comparison *c, uint32_t length)
+static clv_status consider_length(comparison *c, uint32_t length, bool flight)
 {
     const llm_split_text *t = c->text;
-    const llm_request request = {
-        .n = length, .n_free = t->n_ctx - t->position, .prepare = true};
+    const llm_request request = {.n = length,
+                                 .n_free = t->n_ctx - t->position,
+                                 .prepare = true,
+                                 .flight = flight};
     batch *b = &c->batches[c->n_batches];
     CLV_TRY(llm_choice_make(c->r, &request, &b->runner));
     b->length = length;
@@ -224,6 +245,21 @@ static clv_status consider_length(comparison *c, uint32_t length)
     c->n_batches++;
     consider(c, b);
     return CLV_OK;
+}
+
+/* The plan of the best length so far leaves the devices with little to do
+ * beside one run. One for several runs may take less time for all of them. */
+static clv_status consider_flight(comparison *c)
+{
+    const llm_runner_params *p = &c->r->params;
+    bool flies = false;
+    for (uint32_t i = 0; i < c->n_batches; i++)
+        flies |= c->batches[i].length == c->best.length &&
+                 clv_plan_summarise(c->batches[i].runner->plan).n_devices > 1;
+    if (!flies || p->scarce || p->n_plans || c->s->n_flight == 1 ||
+        c->text->n < 2 * c->best.length)
+        return CLV_OK;
+    return consider_length(c, c->best.length, true);
 }
 
 /* Of the lengths that devices have, longer ones first. If they are faster,
@@ -236,15 +272,16 @@ static clv_status compare_lengths(comparison *c)
     llm_shape shapes[LLM_MAX_TRIED];
     uint32_t n;
     c->n = (t->n + UNIT - 1) / UNIT * UNIT;
-    if (c->n > any.n_free || any.n_free < LLM_SPLIT_BATCH)
+    c->n = c->n < any.n_free ? c->n : any.n_free;
+    if (c->n < LLM_SPLIT_BATCH)
         return CLV_OK;
     CLV_TRY(llm_choice_shapes(c->r, &any, shapes, &n));
-    CLV_TRY(consider_length(c, LLM_SPLIT_BATCH));
+    CLV_TRY(consider_length(c, LLM_SPLIT_BATCH, false));
     if (has_length(c->r, LONG) && c->n >= LONG)
-        CLV_TRY(consider_length(c, LONG));
-    return c->best.length < LONG && has_length(c->r, UNIT)
-               ? consider_length(c, UNIT)
-               : CLV_OK;
+        CLV_TRY(consider_length(c, LONG, false));
+    if (c->best.length < LONG && has_length(c->r, UNIT))
+        CLV_TRY(consider_length(c, UNIT, false));
+    return consider_flight(c);
 }
 
 /* With the runner that the text needs in any case. */
@@ -258,9 +295,10 @@ static clv_status compare_flights(comparison *c)
     CLV_TRY(llm_runners_get(c->r, &request, &b->runner));
     b->length = request.n;
     c->n_batches = 1;
-    if (clv_plan_summarise(b->runner->plan).n_devices > 1)
-        consider(c, b);
-    return CLV_OK;
+    if (clv_plan_summarise(b->runner->plan).n_devices < 2)
+        return CLV_OK;
+    consider(c, b);
+    return consider_flight(c);
 }
 
 clv_status llm_split_choose(llm_splits *s, llm_runners *r,
@@ -271,7 +309,7 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
     *out = c.best;
     const bool lengths = can_choose_length(s, r, text);
     const bool several =
-        !s->n_flight && several_devices(r) && text->n >= 2 * out->length;
+        s->n_flight != 1 && several_devices(r) && text->n >= 2 * out->length;
     if (!lengths && !several)
         return CLV_OK;
     llm_split_choice *known = find(s, &key);
@@ -283,14 +321,15 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
         lengths ? compare_lengths(&c) : compare_flights(&c);
     if (!status && !c.failed)
         *out = c.best;
-    finish(&c, status ? 0 : out->length);
+    finish(&c, status ? NULL : out);
     if (status)
         return status;
     known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
     *known = key;
     known->split = *out;
     clv_log(r->model->ctx, CLV_LOG_INFO,
-            "%u tokens run in batches of %u, %u in flight", text->n,
-            out->length, out->n_flight);
+            "%u tokens run in batches of %u, %u in flight%s", text->n,
+            out->length, out->n_flight,
+            out->planned ? ", with a plan for that" : "");
     return CLV_OK;
 }

@@ -7,7 +7,8 @@
  *     LLM_SPLIT_BATCH, of those that a device of static shapes has programs
  *     for; other devices share one graph for batches of all lengths, so those
  *     texts keep to it;
- *   - one, two or four of them in flight, where several devices work for them.
+ *   - one, two or four of them in flight, where several devices work for them;
+ *   - for the length that is best so, a plan that is made for runs in flight.
  *
  * What takes more memory has to be 3% faster for it, and on devices in real
  * time 10%, as profiles are less sure there. If it then takes longer than is
@@ -25,6 +26,7 @@
 typedef struct llm_split {
     uint32_t length;   /* tokens of a batch, at most */
     uint32_t n_flight; /* whole batches at once */
+    bool planned;      /* with a plan for several runs in flight */
     double plain_ns;   /* what llm_split_plain() should take; 0: not known */
 } llm_split;
 

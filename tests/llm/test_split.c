@@ -10,6 +10,7 @@
 /* Linked with --wrap: what n_runs of n tokens take, ns; NULL: unknown. */
 static double (*predict)(uint32_t n, uint32_t n_runs, uint32_t n_flight);
 static uint32_t n_predicted;
+static double of_planned = 1; /* with a plan for runs in flight, of that */
 clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
                                           const int64_t *symbols,
                                           uint32_t n_symbols, uint32_t n_runs,
@@ -25,6 +26,7 @@ clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
     assert_true(symbols[n_symbols - 1] >= n);
     n_predicted++;
     *out = (clv_prediction){predict ? predict(n, n_runs, n_flight) : 0, 0};
+    out->ns *= plan->flight.n > 1 ? of_planned : 1;
     return predict ? CLV_OK
                    : clv_error(CLV_ERR_NOT_FOUND, "what it takes is not known");
 }
@@ -74,6 +76,7 @@ static void close_shop(shop *s)
     clv_model_destroy(s->model);
     rig_close(&s->world);
     predict = NULL;
+    of_planned = 1;
     on_both = true;
 }
 
@@ -91,6 +94,14 @@ static void check_at(shop *s, uint32_t n, uint32_t position, uint32_t length,
 static void check(shop *s, uint32_t n, uint32_t length, uint32_t n_flight)
 {
     check_at(s, n, 0, length, n_flight);
+}
+
+static bool is_planned(shop *s, uint32_t n)
+{
+    const llm_split_text text = {.n = n, .n_ctx = CONTEXT};
+    llm_split split;
+    assert_ok(llm_split_choose(&s->splits, &s->runners, &text, &split));
+    return split.planned;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -144,7 +155,7 @@ static void test_lengths(void **state)
     check(&s, 768, 512, 1); /* 512 and 256 rather than three of 256 */
     check(&s, 300, 512, 1); /* the plan of 300 tokens decides */
     check_at(&s, 1024, 3000, 1024, 1);
-    check_at(&s, 600, CONTEXT - 600, 512, 1); /* nothing can be padded */
+    check_at(&s, 600, CONTEXT - 600, 512, 1);
     assert_int_equal(s.runners.n, 2);
     close_shop(&s);
     open_shop(&s, "ref.static0=1,128,512", (llm_splits){0});
@@ -237,6 +248,54 @@ static void test_open_length(void **state)
     close_shop(&s);
 }
 
+static double linear(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return (double)n_runs * n;
+}
+
+/* A plan for runs in flight is taken if it gains a tenth, on devices in real
+ * time. */
+static void test_planned(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){0});
+    predict = linear;
+    of_planned = 0.95;
+    assert_false(is_planned(&s, 1024));
+    llm_split_forget(&s.splits);
+    of_planned = 0.85;
+    assert_true(is_planned(&s, 1024));
+    check(&s, 1024, 512, 2);
+    check(&s, 512, 512, 1); /* one alone has a plan for that */
+    assert_false(is_planned(&s, 512));
+    on_both = false;
+    llm_split_forget(&s.splits);
+    assert_false(is_planned(&s, 1024));
+    close_shop(&s);
+    open_shop(&s, "", (llm_splits){.n_flight = 2}); /* as asked for */
+    predict = linear;
+    assert_false(is_planned(&s, 1024));
+    llm_split_forget(&s.splits);
+    of_planned = 0.85;
+    assert_true(is_planned(&s, 1024));
+    assert_int_equal(s.runners.n, 2);
+    check(&s, 1024, 512, 2);
+    close_shop(&s);
+}
+
+/* A text that fills the context is compared too. */
+static void test_full_context(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, LENGTHS, (llm_splits){0});
+    predict = long_ones;
+    check_at(&s, 1636, CONTEXT - 1636, 1024, 1);
+    close_shop(&s);
+}
+
 /* In real time a tenth has to be gained, and what then takes longer is given
  * up. */
 static void test_judged(void **state)
@@ -260,9 +319,14 @@ static void test_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_flights),
-        cmocka_unit_test(test_longer_first), cmocka_unit_test(test_asked_for),
-        cmocka_unit_test(test_open_length),  cmocka_unit_test(test_judged),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_flights),
+        cmocka_unit_test(test_longer_first),
+        cmocka_unit_test(test_asked_for),
+        cmocka_unit_test(test_open_length),
+        cmocka_unit_test(test_judged),
+        cmocka_unit_test(test_planned),
+        cmocka_unit_test(test_full_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
