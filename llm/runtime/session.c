@@ -351,6 +351,12 @@ static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
     return take_runner(s, &request, out);
 }
 
+static void tell_of_loss(const clv_session *s)
+{
+    clv_log(s->model->ctx, CLV_LOG_ERROR,
+            "going on without a device that failed: %s", clv_last_error());
+}
+
 /* If devices were lost since the runners were made, makes new ones for the
  * other devices and for memory that no lost device writes. */
 static clv_status leave_lost_out(clv_session *s)
@@ -419,8 +425,7 @@ static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
         if (count_lost(s) == count_devices(s))
             return clv_error(status, "%s; no other device is left",
                              clv_last_error());
-        clv_log(s->model->ctx, CLV_LOG_ERROR,
-                "going on without a device that failed: %s", clv_last_error());
+        tell_of_loss(s);
     }
 }
 
@@ -535,9 +540,12 @@ static llm_split choose_split(clv_session *s, uint32_t n, uint32_t which)
     llm_split split;
     if (which == CLV_LOGITS_ALL || s->stale || leave_lost_out(s) || s->stale)
         return plain;
+    const uint32_t lost = count_lost(s);
     const clv_status status =
         llm_split_choose(&s->splits, &s->runners, &text, &split);
     forget_dropped(s);
+    if (status && count_lost(s) > lost && count_lost(s) < count_devices(s))
+        tell_of_loss(s);
     return status ? plain : split;
 }
 
@@ -612,8 +620,7 @@ static clv_status run_in_flight(clv_session *s, const int32_t *ids, uint32_t n,
     const clv_status status = run_chunks(s, ids, n, which, split, rows, done);
     if (!status || count_lost(s) == lost || count_lost(s) == count_devices(s))
         return status;
-    clv_log(s->model->ctx, CLV_LOG_ERROR,
-            "going on without a device that failed: %s", clv_last_error());
+    tell_of_loss(s);
     return CLV_OK;
 }
 
