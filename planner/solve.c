@@ -532,10 +532,11 @@ static clv_status consider_flight(solver *v)
     planner_loads_begin(&loads, v->plan->flight.n, v->best, v->chosen, &v->c);
     for (uint32_t i = 0; i < FLIGHT_SEARCHES; i++) {
         planner_solution s;
+        const uint32_t beam =
+            i % 2 ? PLANNER_STAGE_LOOK_AHEAD : PLANNER_STAGE_FIRST_DONE;
         planner_loads_price(&loads, &v->c);
         clv_status status = planner_search(
-            &v->c.problem,
-            i % 2 ? PLANNER_STAGE_LOOK_AHEAD : PLANNER_STAGE_FIRST_DONE, &s);
+            &v->c.problem, beam | PLANNER_STAGE_ALTERNATIVES, &s);
         if (!status) {
             planner_loads_move(&loads, &v->c, &s);
             status = consider_solution(v, &s);

@@ -56,9 +56,19 @@ static clv_status search_beam(finder *f, bool look_ahead)
     return CLV_OK;
 }
 
+static void forget_alternatives(finder *f)
+{
+    for (uint32_t i = 0; i < f->s->tables->problem->n_nodes; i++)
+        f->out->alternatives[i] = (planner_alternative){.option = UINT32_MAX};
+}
+
 /* Improves n nodes from `first` on; n 0: all. */
 static clv_status improve(finder *f, uint32_t first, uint32_t n)
 {
+    if (!has(f, PLANNER_STAGE_ALTERNATIVES)) {
+        forget_alternatives(f);
+        return CLV_OK;
+    }
     const planner_improve_params params = {
         .max_rounds = has(f, PLANNER_STAGE_IMPROVE) ? MAX_ROUNDS : 0,
         .first = first,

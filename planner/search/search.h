@@ -106,11 +106,13 @@ typedef struct planner_solution {
 
 /* What the search consists of, as bits. */
 typedef enum planner_stage {
-    PLANNER_STAGE_LOOK_AHEAD = 1, /* the beam that looks ahead */
-    PLANNER_STAGE_FIRST_DONE = 2, /* the beam of what is done first */
-    PLANNER_STAGE_IMPROVE = 4,    /* improvement node by node */
-    PLANNER_STAGE_BLOCKS = 8,     /* few copies of repeated blocks */
-    PLANNER_STAGE_PRICES = 16,    /* prices for constraints */
+    PLANNER_STAGE_LOOK_AHEAD = 1,    /* the beam that looks ahead */
+    PLANNER_STAGE_FIRST_DONE = 2,    /* the beam of what is done first */
+    PLANNER_STAGE_IMPROVE = 4,       /* improvement node by node */
+    PLANNER_STAGE_BLOCKS = 8,        /* few copies of repeated blocks */
+    PLANNER_STAGE_PRICES = 16,       /* prices for constraints */
+    PLANNER_STAGE_ALTERNATIVES = 32, /* they are found, and improve the choice;
+                                        they take most of the time */
 } planner_stage;
 
 /* without: stages left out. With one beam it takes half the time; the others
