@@ -18,8 +18,8 @@
 typedef struct planner_loads {
     double prices[PLANNER_SOLVE_DEVICES];  /* sum: n_flight - 1 */
     double step_ns[PLANNER_SOLVE_DEVICES]; /* of dispatch, for a piece */
-    double total; /* that sum */
-    double step;  /* how far the latest move of prices went */
+    double total;                          /* that sum */
+    double step; /* how far the latest move of prices went */
     uint32_t n_devices;
 } planner_loads;
 

@@ -88,9 +88,9 @@ static int64_t evaluate(const clv_layout_map *map, uint32_t phys,
     assert_int_equal(strlen(text), n);
     char cut[4];
     volatile size_t size = sizeof cut; /* the compiler need not warn of it */
-    assert_int_equal(clv_layout_code(map, phys, names, symbolic ? sizes : NULL,
-                                     cut, size),
-                     n);
+    assert_int_equal(
+        clv_layout_code(map, phys, names, symbolic ? sizes : NULL, cut, size),
+        n);
     assert_memory_equal(cut, text, strlen(cut));
     reader r = {text, values};
     int64_t value = read_sum(&r);
