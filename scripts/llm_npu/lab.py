@@ -128,6 +128,7 @@ class Lab:
         use = model, quant, (NPU, CPU), (n, chunk, flight), settings
         options = self.options(*use)
         if flight > 1:
+            shutil.rmtree(self.cache(*use), ignore_errors=True)
             shutil.copytree(self.profile(model, quant, chunk, settings),
                             self.cache(*use))
         return self.bench(options, n, "-b", chunk, "--flight", flight,
