@@ -4,6 +4,7 @@
  * cuts, and takes the one that the forecast prefers.
  */
 #include "compare.h"
+#include "explain.h"
 #include "hardware.h"
 #include "learn.h"
 #include "planner.h"
@@ -597,66 +598,6 @@ static clv_status find_best_experts(solver *v, const clv_op_caps *caps,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Why                                                                       */
-
-/* "all on cpu", "rows: 0..384 on cpu:big, 384..512 on cpu:little". */
-static clv_status option_text(const solver *v, uint32_t option, char **out)
-{
-    const planner_solve_option *o = &v->c.options[option];
-    core_text text = {0};
-    const char *separator = "";
-    for (uint32_t i = 0; i < o->n_pieces; i++) {
-        const core_piece *cut = &v->c.cuts[o->first_piece + i];
-        const char *id = v->devices[cut->device]->id;
-        bool any = false;
-        if (cut->node == CORE_NO_PIECE)
-            continue;
-        core_text_add(&text, "%s", separator);
-        separator = ", ";
-        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
-            if (!cut->ranges[a].end)
-                continue;
-            core_text_add(&text, "%s%s %lld..%lld", any ? " x " : "",
-                          core_axis_name(a), (long long)cut->ranges[a].begin,
-                          (long long)cut->ranges[a].end);
-            any = true;
-        }
-        core_text_add(&text, "%s on %s%s", any ? "" : "all", id,
-                      cut->streamed ? ", streamed" : "");
-    }
-    return core_text_take(&text, out);
-}
-
-static clv_status explain(const solver *v)
-{
-    clv_plan *plan = v->best;
-    const double search_ns = v->s.makespan_ns;
-    clv_status status = CLV_OK;
-    /* The search sees less than the forecast: differences are told. */
-    const double more =
-        plan->forecast ? plan->forecast->makespan_ns - search_ns : 0;
-    for (uint32_t i = 0; i < v->graph->n_nodes && !status; i++) {
-        core_choice *choice = &plan->choices[i];
-        const planner_solve_choice *s = &v->s.choices[i];
-        const planner_solve_option *o = &v->c.options[v->chosen[i]];
-        uint32_t other = s->alternative;
-        for (uint32_t j = 0; j < o->n_pieces; j++)
-            if (v->c.pieces[o->first_piece + j].ns > choice->ns)
-                choice->ns = v->c.pieces[o->first_piece + j].ns;
-        choice->alternative_ns = s->alternative_ns + more;
-        if (v->chosen[i] != s->option) { /* the search chose another one */
-            other = s->option;
-            choice->alternative_ns = search_ns;
-        }
-        if (other != UINT32_MAX)
-            status = option_text(v, other, &choice->alternative);
-        else
-            choice->alternative_ns = 0;
-    }
-    return status;
-}
-
-/* ------------------------------------------------------------------------ */
 
 static clv_status solve(solver *v, const clv_op_caps *caps,
                         planner_strategy strategy)
@@ -667,7 +608,8 @@ static clv_status solve(solver *v, const clv_op_caps *caps,
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: the best of %u candidates in %.1f ms",
             v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);
-    return v->known ? CLV_OK : explain(v);
+    return v->known ? CLV_OK
+                    : planner_explain(v->best, &v->c, &v->s, v->chosen);
 }
 
 static clv_status predict_again(clv_plan *plan)
