@@ -91,8 +91,9 @@ FOUND = """
   fastest, and the forecast takes 1024 tokens at once. The paper finds 256 best; its
   figure 8 is not in the text.
 - **Our plans in flight.** A plan that cuts each op over all devices leaves few gaps for
-  other chunks, so `--flight 4` gains little. Plans are made for one run alone; one made
-  for several would cut less.
+  other chunks. So four chunks in flight have a plan of their own, which cuts less and
+  gives the busiest device less to do ([planning.md](planning.md#search)): see the table
+  of lengths.
 - **Queues in flight.** A device that waits by itself (`flag_wait`) is given the next
   step of a run before what that waits for is done, if it has no other work. It then
   cannot take another run's step that is ready first.
