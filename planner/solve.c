@@ -38,6 +38,9 @@
 #define PREPARATION 0.01
 #define PREPARED 4 /* searches where it does */
 
+/* Of the time for which each device works on its part of the nodes. */
+#define PART_PRECISION 0.001
+
 /* Searches for plans of which several runs are in flight. */
 #define FLIGHT_SEARCHES 5
 
@@ -523,6 +526,50 @@ static clv_status consider_simpler(solver *v)
     return consider_without(v, is_part_or_streamed);
 }
 
+static double option_ns(const solver *v, uint32_t option)
+{
+    const planner_solve_option *o = &v->c.options[option];
+    double ns = 0;
+    for (uint32_t i = 0; i < o->n_pieces; i++)
+        ns = fmax(ns, v->c.pieces[o->first_piece + i].ns);
+    return ns;
+}
+
+/* Nodes whole on the first device until it has worked for so long, then on the
+ * next. Whether the last one does not work longer. */
+static bool place_parts(const solver *v, double most)
+{
+    uint32_t device = 0;
+    double work = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        uint32_t option = whole_option(v, i, device);
+        if (work + option_ns(v, option) > most &&
+            device + 1 < v->plan->n_devices) {
+            option = whole_option(v, i, ++device);
+            work = 0;
+        }
+        v->trial[i] = option;
+        work += option_ns(v, option);
+    }
+    return work <= most;
+}
+
+/* Each device has some of the nodes that follow one another, for the same time.
+ * So a run needs few exchanges, and devices work on one run each. */
+static clv_status consider_parts(solver *v)
+{
+    double enough = 0, low = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        for (uint32_t d = 0; d < v->plan->n_devices; d++)
+            enough += option_ns(v, whole_option(v, i, d));
+    while (enough - low > PART_PRECISION * enough) {
+        const double most = low + (enough - low) / 2;
+        *(place_parts(v, most) ? &enough : &low) = most;
+    }
+    place_parts(v, enough);
+    return consider_rival(v, "consecutive nodes on each device");
+}
+
 /* Of runs in flight the busiest device tells how long they take, and of one
  * alone what its steps wait for. */
 static clv_status consider_flight(solver *v)
@@ -545,6 +592,21 @@ static clv_status consider_flight(solver *v)
         CLV_TRY(status);
     }
     planner_loads_clear(&v->c);
+    return consider_parts(v);
+}
+
+/* What a run takes if all devices work at the speeds that they have alone. */
+static clv_status find_together(solver *v)
+{
+    double speed = 0, ns;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+            v->trial[i] = whole_option(v, i, d);
+        CLV_TRY(
+            planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
+        speed += ns > 0 ? 1 / ns : 0;
+    }
+    v->best->together_ns = speed > 0 ? 1 / speed : 0;
     return CLV_OK;
 }
 
@@ -605,6 +667,7 @@ static clv_status solve(solver *v, const clv_op_caps *caps,
     const uint64_t begin = clv_now_ns();
     CLV_TRY(find_best_experts(v, caps, strategy));
     CLV_TRY(consider_known(v, strategy));
+    CLV_TRY(find_together(v));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: the best of %u candidates in %.1f ms",
             v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);

@@ -84,6 +84,7 @@ clv_plan_summary clv_plan_summarise(const clv_plan *plan)
         summary.predicted_ns = core_plan_expected_ns(plan);
         summary.predicted_nj = plan->forecast->energy_nj;
     }
+    summary.together_ns = plan->together_ns;
     summary.n_copies = plan->n_copies;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const core_memplan *own = &plan->devices[d].memory;

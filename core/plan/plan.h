@@ -251,13 +251,14 @@ struct clv_plan {
     void (*node_work)(const clv_graph *graph, uint32_t node,
                       const int64_t *symbols, double *bytes, double *flops);
     core_plan_flight flight;
-    uint64_t problem;  /* hash of the graph and the devices */
-    uint64_t identity; /* hash of the problem and the pieces */
-    double run_ratio;  /* what earlier runs took, as a part of what is
-                          forecast for them; 0: it has not run */
-    double prepare_ns; /* that compiling its programs takes, as predicted */
-    double noise;      /* standard deviation of a run, as a part of it, on
-                          simulated devices whose times are random; else 0 */
+    double together_ns; /* as clv_plan_summary */
+    uint64_t problem;   /* hash of the graph and the devices */
+    uint64_t identity;  /* hash of the problem and the pieces */
+    double run_ratio;   /* what earlier runs took, as a part of what is
+                           forecast for them; 0: it has not run */
+    double prepare_ns;  /* that compiling its programs takes, as predicted */
+    double noise;       /* standard deviation of a run, as a part of it, on
+                           simulated devices whose times are random; else 0 */
 };
 
 /* What a run with the largest symbols takes, ns: the forecast, corrected by

@@ -653,6 +653,9 @@ typedef struct clv_plan_summary {
     uint64_t transient_size;    /* bytes used: the smaller */
     double predicted_ns;        /* of a run with the largest symbols; 0: the
                                    costs of some part are not known */
+    double together_ns;         /* if devices worked together at the speeds that
+                                   they have alone: plans for several runs in
+                                   flight may come near it; 0: unknown */
     double predicted_nj;        /* energy of its work; 0: unknown */
 } clv_plan_summary;
 CLV_API clv_plan_summary clv_plan_summarise(const clv_plan *plan);

@@ -99,6 +99,11 @@ static bool is_real(const llm_runner *runner)
     return false;
 }
 
+static double gain_of(const llm_runner *runner)
+{
+    return is_real(runner) ? GAIN_REAL : GAIN;
+}
+
 void llm_split_judge(llm_splits *s, const llm_split_text *text,
                      const llm_runner *runner, double ns)
 {
@@ -206,7 +211,7 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
 static void consider(comparison *c, const batch *b)
 {
     const llm_splits *s = c->s;
-    const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
+    const double gain = gain_of(b->runner);
     const bool flies = clv_plan_summarise(b->runner->plan).n_devices > 1;
     if (!(c->best.plain_ns > 0))
         c->least = c->best.plain_ns = time_of_text(c, b, c->best.n_flight);
@@ -247,16 +252,24 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
     return CLV_OK;
 }
 
+/* Whether devices are so much faster together than the plan is. */
+static bool may_gain(const batch *b)
+{
+    const clv_plan_summary s = clv_plan_summarise(b->runner->plan);
+    return s.together_ns > 0 &&
+           s.together_ns < s.predicted_ns * (1 - gain_of(b->runner));
+}
+
 /* The plan of the best length so far leaves the devices with little to do
  * beside one run. One for several runs may take less time for all of them. */
 static clv_status consider_flight(comparison *c)
 {
     const llm_runner_params *p = &c->r->params;
-    bool flies = false;
+    bool gains = false;
     for (uint32_t i = 0; i < c->n_batches; i++)
-        flies |= c->batches[i].length == c->best.length &&
-                 clv_plan_summarise(c->batches[i].runner->plan).n_devices > 1;
-    if (!flies || p->scarce || p->n_plans || c->s->n_flight == 1 ||
+        gains |=
+            c->batches[i].length == c->best.length && may_gain(&c->batches[i]);
+    if (!gains || p->scarce || p->n_plans || c->s->n_flight == 1 ||
         c->text->n < 2 * c->best.length)
         return CLV_OK;
     return consider_length(c, c->best.length, true);
@@ -295,7 +308,7 @@ static clv_status compare_flights(comparison *c)
     CLV_TRY(llm_runners_get(c->r, &request, &b->runner));
     b->length = request.n;
     c->n_batches = 1;
-    if (clv_plan_summarise(b->runner->plan).n_devices < 2)
+    if (clv_plan_summarise(b->runner->plan).n_devices < 2 && !may_gain(b))
         return CLV_OK;
     consider(c, b);
     return consider_flight(c);

@@ -33,12 +33,18 @@ clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
 
 /* All plans work on both devices. */
 static bool on_both = true;
+/* What devices take together, as a part of what the plan takes; 0: unknown. */
+static double together;
 clv_plan_summary __real_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan);
 clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
 {
     clv_plan_summary summary = __real_clv_plan_summarise(plan);
     summary.n_devices = on_both ? 2 : 1;
+    if (together > 0) {
+        summary.predicted_ns = 1;
+        summary.together_ns = together;
+    }
     return summary;
 }
 
@@ -77,6 +83,7 @@ static void close_shop(shop *s)
     rig_close(&s->world);
     predict = NULL;
     of_planned = 1;
+    together = 0;
     on_both = true;
 }
 
@@ -263,9 +270,14 @@ static void test_planned(void **state)
     open_shop(&s, LENGTHS, (llm_splits){0});
     predict = linear;
     of_planned = 0.95;
+    together = 0.8;
     assert_false(is_planned(&s, 1024));
     llm_split_forget(&s.splits);
     of_planned = 0.85;
+    together = 0.95; /* not enough for a plan to be tried */
+    assert_false(is_planned(&s, 1024));
+    llm_split_forget(&s.splits);
+    together = 0.8;
     assert_true(is_planned(&s, 1024));
     check(&s, 1024, 512, 2);
     check(&s, 512, 512, 1); /* one alone has a plan for that */
@@ -276,6 +288,7 @@ static void test_planned(void **state)
     close_shop(&s);
     open_shop(&s, "", (llm_splits){.n_flight = 2}); /* as asked for */
     predict = linear;
+    together = 0.8;
     assert_false(is_planned(&s, 1024));
     llm_split_forget(&s.splits);
     of_planned = 0.85;

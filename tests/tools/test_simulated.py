@@ -102,6 +102,18 @@ class Chips(cli.Case):
         short = self.bench("int8-npu.ini", "-p", "256")
         self.assertEqual(short["n_flight"], 1)
 
+    def test_two_cards(self):
+        """Each has one half of the layers, for one of two batches."""
+        rows = [self.good("bench", "--conf", os.path.join(CHIPS, "two-cards.ini"),
+                          "--devices", devices, "--set", "npu_sim.compute=off",
+                          "-m", "synth:llama3-8b:q8_0:zero", "-p", "4096",
+                          "-n", "0", "-r", "1", "-q", "-o", "json").json[0]
+                for devices in ("npu_sim:first", "npu_sim")]
+        self.assertGreater(rows[1]["avg_ts"], 1.5 * rows[0]["avg_ts"])
+        self.assertGreater(rows[1]["n_flight"], 1)
+        self.assertAlmostEqual(rows[1]["predicted_ts"] / rows[1]["avg_ts"], 1,
+                               delta=.1)
+
     def test_predicted_one_by_one(self):
         """Where one device works, several batches are asked for in vain: what
         is predicted is all of them, also with a shorter one behind."""
