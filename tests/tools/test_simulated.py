@@ -106,7 +106,7 @@ class Chips(cli.Case):
         """Each has one half of the layers, for one of two batches."""
         rows = [self.good("bench", "--conf", os.path.join(CHIPS, "two-cards.ini"),
                           "--devices", devices, "--set", "npu_sim.compute=off",
-                          "-m", "synth:llama3-8b:q8_0:zero", "-p", "4096",
+                          "--set", "core.plan=auto", "-m", "synth:llama3-8b:q8_0:zero", "-p", "4096",
                           "-n", "0", "-r", "1", "-q", "-o", "json").json[0]
                 for devices in ("npu_sim:first", "npu_sim")]
         self.assertGreater(rows[1]["avg_ts"], 1.5 * rows[0]["avg_ts"])
