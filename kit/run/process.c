@@ -112,16 +112,20 @@ static void write_all(int fd, const char *data, size_t size)
     }
 }
 
-/* false: the other end is closed. */
-static bool drain_output(child *c)
+static void drain_output(child *c)
 {
     char data[4096];
-    for (;;) {
+    while (c->output >= 0) {
         ssize_t n = read(c->output, data, sizeof data);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
-            return n < 0 && errno == EAGAIN;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) { /* the other end is closed */
+            close(c->output);
+            c->output = -1;
+            return;
+        }
         write_all(STDERR_FILENO, data, (size_t)n);
         c->work->on_output(c->work->ctx, (uint64_t)n);
     }
@@ -145,6 +149,8 @@ static bool is_hung(child *c)
            now - c->record_ns >= c->work->config->timeout_ns + OWN_WORK_NS;
 }
 
+/* Output first: it was written before the record that ends its case. false: the
+ * other end is closed. */
 static bool drain_records(child *c)
 {
     for (;;) {
@@ -164,6 +170,7 @@ static bool drain_records(child *c)
         }
         c->record.text[sizeof c->record.text - 1] = 0;
         begin_limit(c);
+        drain_output(c);
         if (!c->work->on_record(c->work->ctx, &c->record)) {
             c->ended = true;
             return false;
@@ -171,13 +178,9 @@ static bool drain_records(child *c)
     }
 }
 
-/* Output first: it was written before the record that ends its case. */
 static void drain(child *c)
 {
-    if (c->output >= 0 && !drain_output(c)) {
-        close(c->output);
-        c->output = -1;
-    }
+    drain_output(c);
     if (c->records >= 0 && !drain_records(c)) {
         close(c->records);
         c->records = -1;
