@@ -39,7 +39,7 @@
 #define PREPARED 4 /* searches where it does */
 
 /* Of the time for which each device works on its part of the nodes. */
-#define PART_PRECISION 0.001
+#define PART_HALVINGS 20
 
 /* Searches for plans of which several runs are in flight. */
 #define FLIGHT_SEARCHES 5
@@ -562,7 +562,7 @@ static clv_status consider_parts(solver *v)
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         for (uint32_t d = 0; d < v->plan->n_devices; d++)
             enough += option_ns(v, whole_option(v, i, d));
-    while (enough - low > PART_PRECISION * enough) {
+    for (uint32_t i = 0; i < PART_HALVINGS; i++) {
         const double most = low + (enough - low) / 2;
         *(place_parts(v, most) ? &enough : &low) = most;
     }
