@@ -38,7 +38,8 @@
 #define PREPARATION 0.01
 #define PREPARED 4 /* searches where it does */
 
-/* Of the time for which each device works on its part of the nodes. */
+/* Until the time for which each device works on its part of the nodes is known.
+ */
 #define PART_HALVINGS 20
 
 /* Searches for plans of which several runs are in flight. */
@@ -324,13 +325,19 @@ static clv_status consider_rival(solver *v, const char *what)
     return CLV_OK;
 }
 
-/* As much as possible on one device, whole. */
+/* The trial's options: as much as possible on one device, whole. *ns: what the
+ * search has for it. */
+static clv_status try_device(solver *v, uint32_t device, double *ns)
+{
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        v->trial[i] = whole_option(v, i, device);
+    return planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, ns);
+}
+
 static clv_status consider_device(solver *v, uint32_t device)
 {
     double ns;
-    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
-        v->trial[i] = whole_option(v, i, device);
-    CLV_TRY(planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
+    CLV_TRY(try_device(v, device, &ns));
     if (v->best && planner_is_legal_plan(v->best) &&
         !(planner_energy_weight(v->best) > 0) && v->plan->flight.n == 1 &&
         ns > RIVAL * fmax(v->s.makespan_ns, planner_effort(v->best, 0)))
@@ -600,10 +607,7 @@ static clv_status find_together(solver *v)
 {
     double speed = 0, ns;
     for (uint32_t d = 0; d < v->plan->n_devices; d++) {
-        for (uint32_t i = 0; i < v->graph->n_nodes; i++)
-            v->trial[i] = whole_option(v, i, d);
-        CLV_TRY(
-            planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, &ns));
+        CLV_TRY(try_device(v, d, &ns));
         speed += ns > 0 ? 1 / ns : 0;
     }
     v->best->together_ns = speed > 0 ? 1 / speed : 0;
@@ -667,7 +671,6 @@ static clv_status solve(solver *v, const clv_op_caps *caps,
     const uint64_t begin = clv_now_ns();
     CLV_TRY(find_best_experts(v, caps, strategy));
     CLV_TRY(consider_known(v, strategy));
-    CLV_TRY(find_together(v));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: the best of %u candidates in %.1f ms",
             v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);
@@ -699,6 +702,7 @@ static clv_status solve_rounds(solver *v, const clv_op_caps *caps,
             CLV_TRY(planner_refine_plan(v->best, v->profile, &refined));
         note_refined(&refined, v->refined);
     }
+    CLV_TRY(find_together(v));
     return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }
 

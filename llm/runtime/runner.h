@@ -31,6 +31,7 @@ typedef struct llm_observed {
 } llm_observed;
 
 #define LLM_MAX_FLIGHT 8
+/* Plans for this many are as good for two: docs/planning.md. */
 #define LLM_PLAN_FLIGHT 4
 
 typedef struct llm_runner {

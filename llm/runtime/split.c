@@ -260,8 +260,7 @@ static bool may_gain(const batch *b)
            s.together_ns < s.predicted_ns * (1 - gain_of(b->runner));
 }
 
-/* The plan of the best length so far leaves the devices with little to do
- * beside one run. One for several runs may take less time for all of them. */
+/* A plan for several runs in batches of the best length so far. */
 static clv_status consider_flight(comparison *c)
 {
     const llm_runner_params *p = &c->r->params;
