@@ -31,7 +31,7 @@ typedef struct llm_observed {
 } llm_observed;
 
 #define LLM_MAX_FLIGHT 8
-/* Plans for this many are as good for two: docs/planning.md. */
+/* That plans are made for, however many are in flight then. */
 #define LLM_PLAN_FLIGHT 4
 
 typedef struct llm_runner {

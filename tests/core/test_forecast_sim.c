@@ -601,18 +601,20 @@ static double gain_of_planning(const char *chip)
     return ns[0] / ns[1];
 }
 
+/* On the first chip whole nodes on one device are best, on the next two it
+ * takes prices on work, and on the last one the plan of one run is the best. */
 static void test_planned_flight(void **state)
 {
     (void)state;
-    static const char *const chips[] = {"int8-npu", "llm-npu",
-                                        "snapdragon-8gen3", "two-npus"};
-    double most = 0;
-    for (uint32_t i = 0; i < sizeof chips / sizeof *chips; i++) {
-        const double gain = gain_of_planning(chips[i]);
-        assert_true(gain > 1 - FLIGHT_BOUND);
-        most = fmax(most, gain);
-    }
-    assert_true(most > 1 + FLIGHT_BOUND);
+    static const struct {
+        const char *name;
+        double gain; /* at least */
+    } chips[] = {{"int8-npu", 1.1},
+                 {"two-npus", 1.05},
+                 {"snapdragon-8gen3", 1.03},
+                 {"llm-npu", 1 - FLIGHT_BOUND}};
+    for (uint32_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        assert_true(gain_of_planning(chips[i].name) > chips[i].gain);
 }
 
 static void test_wrong_flight(void **state)
