@@ -24,23 +24,52 @@ static uint32_t unfinished_step(const clv_run *run, uint32_t device)
     return s;
 }
 
-/* The device whose step the device is waiting for, by itself, and the value it
- * wants to see there; the device itself if it has all that it waits for. */
-static uint32_t waits_for(const clv_run *run, uint32_t device, uint64_t *value)
+/* The first of the devices that the device waits for by itself, in the first
+ * step that it was given and has not ended, which `is` holds for; itself: there
+ * is none. *value: that it wants to see there. */
+typedef bool (*wait_test)(const clv_run *run, uint32_t device, uint32_t other,
+                          uint64_t value);
+static uint32_t find_wait(const clv_run *run, uint32_t device, wait_test is,
+                          uint64_t *value)
 {
-    uint32_t s = unfinished_step(run, device);
+    const core_run_queue *d = &run->queues[device];
+    const uint32_t s = unfinished_step(run, device);
     if (s == run->exec->plan->n_steps)
         return device;
     const core_step *step = &run->exec->plan->steps[s];
+    if (d->base + step->signal > d->promised)
+        return device;
     for (uint32_t i = 0; i < step->n_waits; i++) {
         const core_wait *wait = &run->exec->plan->waits[step->first_wait + i];
-        const core_run_queue *other = &run->queues[wait->device];
-        *value = other->base + wait->value;
+        *value = run->queues[wait->device].base + wait->value;
         if (wait->device != device && !wait->by_host &&
-            core_timeline_reached(other->timeline) < *value)
+            is(run, device, wait->device, *value))
             return wait->device;
     }
     return device;
+}
+
+static bool is_unmet(const clv_run *run, uint32_t device, uint32_t other,
+                     uint64_t value)
+{
+    (void)device;
+    return core_timeline_reached(run->queues[other].timeline) < value;
+}
+
+static uint32_t waits_for(const clv_run *run, uint32_t device, uint64_t *value)
+{
+    return find_wait(run, device, is_unmet, value);
+}
+
+/* What has reached the value may have failed since, and fails those who wait
+ * all the same: unless it is the other one that waits for this one. */
+static bool is_failed(const clv_run *run, uint32_t device, uint32_t other,
+                      uint64_t value)
+{
+    uint64_t wanted;
+    return core_timeline_failed(run->queues[other].timeline) &&
+           (is_unmet(run, device, other, value) ||
+            waits_for(run, other, &wanted) != device);
 }
 
 /* Whether another device of the plan waits for this one by itself. */
@@ -94,9 +123,10 @@ static clv_status blame(clv_run *run, uint32_t device, clv_status status)
 static clv_status failed(clv_run *run, uint32_t device, clv_status status)
 {
     uint64_t value;
-    uint32_t other;
-    while ((other = waits_for(run, device, &value)) != device &&
-           core_timeline_failed(run->queues[other].timeline)) {
+    for (uint32_t i = 0; i < run->exec->plan->n_queues; i++) {
+        const uint32_t other = find_wait(run, device, is_failed, &value);
+        if (other == device)
+            break;
         clv_status first =
             core_timeline_wait(run->queues[other].timeline, value, 0, 0);
         status = first ? first : status;
