@@ -57,10 +57,8 @@ static char *open_text(const clv_host_api *host, const char *text,
     if (*why)
         return NULL;
     char *out = clv_new(host, strlen(text) + GROWTH), *to = out;
-    if (!out) {
-        *why = "the host's memory ran out";
+    if (!out)
         return NULL;
-    }
     to = put_head(to, &text, version, target);
     for (const char *at; (at = strstr(text, MARK)); text = at + strlen(MARK))
         to = append(to, text, (size_t)(at - text));
@@ -72,10 +70,9 @@ char *gpu_ptx_open(const clv_host_api *host, const char *ptx, size_t size,
                    const char **why)
 {
     char *text = clv_new(host, size + 1), *out;
-    if (!text) {
-        *why = "the host's memory ran out";
+    *why = NULL;
+    if (!text)
         return NULL;
-    }
     memcpy(text, ptx, size);
     out = open_text(host, text, why);
     clv_free(host, text);

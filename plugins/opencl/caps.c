@@ -33,15 +33,18 @@ static bool option_is(const clv_plugin_device *dev, const char *key,
 
 /* Local memory of kernels by warp groups; plain code for them has what all
  * have. */
-static uint32_t wgmma_bytes(clv_plugin_device *dev)
+static clv_status find_wgmma(clv_plugin_device *dev, uint32_t *bytes)
 {
-    if (option_is(dev, "wgmma", "plain"))
-        return option_is(dev, "matrix", "plain") ? dev->props->local_bytes : 0;
-    return option_is(dev, "wgmma", "auto") &&
-                   option_is(dev, "matrix", "auto") &&
-                   compute_capability(dev) == HOPPER && ocl_source_opens(dev)
-               ? HOPPER_LOCAL_BYTES
-               : 0;
+    bool opens;
+    *bytes = 0;
+    if (option_is(dev, "wgmma", "plain") && option_is(dev, "matrix", "plain"))
+        *bytes = dev->props->local_bytes;
+    if (!option_is(dev, "wgmma", "auto") || !option_is(dev, "matrix", "auto") ||
+        compute_capability(dev) != HOPPER)
+        return CLV_OK;
+    CLV_TRY(ocl_source_opens(dev, &opens));
+    *bytes = opens ? HOPPER_LOCAL_BYTES : 0;
+    return CLV_OK;
 }
 
 clv_status ocl_target(clv_plugin_device *dev)
@@ -62,7 +65,6 @@ clv_status ocl_target(clv_plugin_device *dev)
         .nvidia_ptx =
             option_is(dev, "matrix", "auto") && compute_capability(dev) >= 80,
         .plain_matrix = option_is(dev, "matrix", "plain"),
-        .wgmma_bytes = wgmma_bytes(dev),
         .series = option_is(dev, "series", "on"),
         .unified = dev->zero_copy,
         .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
@@ -72,6 +74,7 @@ clv_status ocl_target(clv_plugin_device *dev)
         .units = p->info.units,
         .disabled = dev->disabled,
     };
+    CLV_TRY(find_wgmma(dev, &t->wgmma_bytes));
     memcpy(t->image, p->image, sizeof t->image);
     ocl_image_halves(dev, t->image_halves);
     CLV_TRY(ocl_image_choose(dev, "storage", &t->slices));

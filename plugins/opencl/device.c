@@ -139,6 +139,7 @@ static clv_status make_objects(clv_plugin_device *dev)
 static void free_objects(clv_plugin_device *dev)
 {
     const ocl_api *cl = dev->cl;
+    ocl_sources_free(dev);
     if (dev->tick)
         cl->ReleaseMemObject(dev->tick);
     if (dev->side)
@@ -218,7 +219,6 @@ void ocl_device_close(clv_plugin_device *dev)
     if (!dev)
         return;
     ocl_queue_close(dev);
-    ocl_sources_free(dev);
     free_objects(dev);
 }
 

@@ -98,30 +98,35 @@ static cl_program load(clv_plugin_device *dev, const char *name,
     return program;
 }
 
-/* The driver's code of a program; NULL: it gives none. */
-static unsigned char *code_of(clv_plugin_device *dev, cl_program program,
-                              size_t *size)
+/* The driver's code of a program; *out NULL: it gives none. */
+static clv_status code_of(clv_plugin_device *dev, cl_program program,
+                          unsigned char **out, size_t *size)
 {
     const clv_host_api *host = dev->base.host;
+    *out = NULL;
     *size = 0;
     if (dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size,
                                 size, NULL) ||
         !*size)
-        return NULL;
-    unsigned char *code = host->alloc(host->host, *size, 64);
-    if (code && !dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES,
-                                         sizeof code, &code, NULL))
-        return code;
-    clv_free(host, code);
-    return NULL;
+        return CLV_OK;
+    unsigned char *code = clv_new(host, *size);
+    if (!code)
+        return CLV_ERR_NO_MEMORY;
+    if (!dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof code,
+                                 &code, NULL))
+        *out = code;
+    else
+        clv_free(host, code);
+    return CLV_OK;
 }
 
+/* Without memory for it, it is built again the next time. */
 static void store(clv_plugin_device *dev, cl_program program, const char *text)
 {
     const gpu_entry entry = entry_of(dev, text);
     size_t size;
-    unsigned char *code = code_of(dev, program, &size);
-    if (code)
+    unsigned char *code;
+    if (!code_of(dev, program, &code, &size) && code)
         gpu_entry_put(&entry, code, size);
     clv_free(dev->base.host, code);
 }
@@ -153,11 +158,14 @@ static clv_status open_program(clv_plugin_device *dev, const char *name,
     const clv_host_api *host = dev->base.host;
     const char *why = "its binary cannot be read";
     size_t size;
-    unsigned char *code = code_of(dev, *program, &size);
+    unsigned char *code;
+    CLV_TRY(code_of(dev, *program, &code, &size));
     char *ptx = code ? gpu_ptx_open(host, (char *)code, size, &why) : NULL;
     cl_program opened = ptx ? load_code(dev, ptx, strlen(ptx) + 1) : NULL;
     clv_free(host, code);
     clv_free(host, ptx);
+    if (!opened && !why)
+        return CLV_ERR_NO_MEMORY;
     if (!opened)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "%s: kernel %.60s with instructions of sm_90a: %s; "
@@ -254,7 +262,7 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
     return status;
 }
 
-bool ocl_source_opens(clv_plugin_device *dev)
+clv_status ocl_source_opens(clv_plugin_device *dev, bool *opens)
 {
     static const char text[] =
         "__kernel void opens(__global uint *p)\n"
@@ -263,13 +271,15 @@ bool ocl_source_opens(clv_plugin_device *dev)
         "    p[get_global_id(0)] = 1u;\n"
         "}\n";
     cl_program program;
-    if (!ocl_source_build(dev, "opens", text, &program))
-        return true;
+    clv_status status = ocl_source_build(dev, "opens", text, &program);
+    *opens = !status;
+    if (!status || status == CLV_ERR_NO_MEMORY)
+        return status;
     clv_log(dev->base.host, CLV_LOG_WARN,
             "%s: products by warp groups cannot be had of this driver, those "
             "by warps are used (opencl.wgmma)",
             dev->label);
-    return false;
+    return CLV_OK;
 }
 
 void ocl_sources_free(clv_plugin_device *dev)

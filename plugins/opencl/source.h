@@ -19,7 +19,7 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
 
 /* Whether the device takes programs that are opened for sm_90a; a warning says
  * that it does not. */
-bool ocl_source_opens(clv_plugin_device *dev);
+clv_status ocl_source_opens(clv_plugin_device *dev, bool *opens);
 
 /* Fills dev->identity. */
 void ocl_identify(clv_plugin_device *dev);

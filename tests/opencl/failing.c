@@ -8,6 +8,8 @@
  * kernels of that name do nothing. CLEAVE_TEST_SLOW=gemv: kernels of that name
  * take 20 times as long, as their events say. CLEAVE_TEST_CAPABILITY=9:
  * platforms are NVIDIA's, and devices of that major compute capability.
+ * CLEAVE_TEST_PTX: a program's binary is PTX, and what is made of that again is
+ * the program that it came from; marked assembly is left out.
  * CLEAVE_TEST_POLLING: waits for events poll, and in the end it is told how
  * many of them had to wait.
  */
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -143,6 +146,83 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device,
         what == NV_MAJOR ? (cl_uint)strtoul(capability, NULL, 10) : 0;
     memcpy(value, &answer, sizeof answer);
     return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_program CL_API_CALL
+clCreateProgramWithSource(cl_context context, cl_uint n, const char **texts,
+                          const size_t *sizes, cl_int *error)
+{
+    cl_program(CL_API_CALL * real)(cl_context, cl_uint, const char **,
+                                   const size_t *, cl_int *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clCreateProgramWithSource");
+    char *text = getenv("CLEAVE_TEST_PTX") ? strdup(texts[0]) : NULL;
+    for (char *at = text; at && (at = strstr(at, "asm volatile(\"//@"));)
+        memset(at, ' ', strcspn(at, "\n"));
+    cl_program p =
+        real(context, n, text ? (const char *[]){text} : texts, sizes, error);
+    free(text);
+    return p;
+}
+
+/* The PTX of a program: who has it, and where. */
+static int write_ptx(char *text, size_t size, cl_program p)
+{
+    return snprintf(text, size, ".version 7.0\n.target sm_90\n//@%d %llu\n",
+                    (int)getpid(), (unsigned long long)(uintptr_t)p);
+}
+
+/* The program stays for good, since its address is in the PTX. */
+static cl_int answer_ptx(cl_program p, cl_program_info what, void *value,
+                         size_t *size_out)
+{
+    char text[128];
+    const size_t n = (size_t)write_ptx(text, sizeof text, p);
+    if (what == CL_PROGRAM_BINARIES) {
+        memcpy(*(unsigned char **)value, text, n);
+        return clRetainProgram(p);
+    }
+    memcpy(value, &n, sizeof n);
+    if (size_out)
+        *size_out = sizeof n;
+    return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetProgramInfo(cl_program p,
+                                                        cl_program_info what,
+                                                        size_t size,
+                                                        void *value,
+                                                        size_t *size_out)
+{
+    cl_int(CL_API_CALL * real)(cl_program, cl_program_info, size_t, void *,
+                               size_t *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clGetProgramInfo");
+    if (getenv("CLEAVE_TEST_PTX") && value &&
+        (what == CL_PROGRAM_BINARY_SIZES || what == CL_PROGRAM_BINARIES))
+        return answer_ptx(p, what, value, size_out);
+    return real(p, what, size, value, size_out);
+}
+
+EXPORT CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithBinary(
+    cl_context context, cl_uint n, const cl_device_id *devices,
+    const size_t *sizes, const unsigned char **codes, cl_int *status,
+    cl_int *error)
+{
+    int process;
+    unsigned long long at;
+    cl_program(CL_API_CALL * real)(cl_context, cl_uint, const cl_device_id *,
+                                   const size_t *, const unsigned char **,
+                                   cl_int *, cl_int *);
+    *(void **)&real = dlsym(RTLD_NEXT, "clCreateProgramWithBinary");
+    if (!getenv("CLEAVE_TEST_PTX"))
+        return real(context, n, devices, sizes, codes, status, error);
+    *error = CL_INVALID_BINARY;
+    if (sscanf((const char *)codes[0], ".version 8.0 .target sm_90a %d %llu",
+               &process, &at) != 2 ||
+        process != (int)getpid())
+        return NULL;
+    cl_program p = (cl_program)(uintptr_t)at;
+    *status = *error = clRetainProgram(p);
+    return p;
 }
 
 FAILING(clBuildProgram,

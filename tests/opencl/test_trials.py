@@ -70,6 +70,18 @@ class Trials(OwnCache):
             if lines:
                 self.assertIn("products by warp groups cannot be had", said[0])
 
+    def test_memory_that_runs_out(self):
+        """That says nothing about the driver."""
+        args = ("devices", *POCL, *LOADER, "--devices", "opencl", "--set",
+                "core.probe=off", "--set", "opencl.trial=off")
+        self.pocl()
+        env = {"CLEAVE_TEST_CAPABILITY": "9", "CLEAVE_TEST_PTX": "1"}
+        found = self.good(*args, env=env)
+        self.assertNotIn("cannot be had", found.err)
+        env["CLEAVE_TEST_FAILING"] = "clBuildProgram 1 -6"
+        found = self.bad(*args, env=env, says="CL_OUT_OF_HOST_MEMORY")
+        self.assertNotIn("cannot be had", found.err)
+
     def test_what_a_process_before_found_is_said(self):
         """That in which plugins are tried says nothing itself. Kernels that
         the user does not want are not missed."""
