@@ -24,12 +24,14 @@ static uint32_t unfinished_step(const clv_run *run, uint32_t device)
     return s;
 }
 
-/* The first of the devices that the device waits for by itself, in the first
- * step that it was given and has not ended, which `is` holds for; itself: there
- * is none. *value: that it wants to see there. */
+/* Of a wait of `device` for this value of `other`. */
 typedef bool (*wait_test)(const clv_run *run, uint32_t device, uint32_t other,
                           uint64_t value);
-static uint32_t find_wait(const clv_run *run, uint32_t device, wait_test is,
+
+/* Finds a wait that passes the test, by the device itself, of the first step
+ * that it was given and has not ended. Answers whom it waits for, and for which
+ * value; the device itself: there is no such wait. */
+static uint32_t find_wait(const clv_run *run, uint32_t device, wait_test test,
                           uint64_t *value)
 {
     const core_run_queue *d = &run->queues[device];
@@ -43,7 +45,7 @@ static uint32_t find_wait(const clv_run *run, uint32_t device, wait_test is,
         const core_wait *wait = &run->exec->plan->waits[step->first_wait + i];
         *value = run->queues[wait->device].base + wait->value;
         if (wait->device != device && !wait->by_host &&
-            is(run, device, wait->device, *value))
+            test(run, device, wait->device, *value))
             return wait->device;
     }
     return device;
