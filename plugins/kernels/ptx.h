@@ -13,7 +13,8 @@
 /* Whether a kernel's source has such lines. */
 bool gpu_ptx_is_closed(const char *source);
 
-/* The text of `size` bytes opened, for sm_90a, to be freed by clv_free(); NULL,
- * and why: it is no PTX, say; and no why: the host's memory ran out. */
+/* The text of `size` bytes opened, for sm_90a, to be freed by clv_free(). NULL:
+ * it cannot be, and *why says the reason, as that it is no PTX; *why is NULL
+ * where the host's memory ran out. */
 char *gpu_ptx_open(const clv_host_api *host, const char *ptx, size_t size,
                    const char **why);

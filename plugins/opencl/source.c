@@ -161,16 +161,16 @@ static clv_status open_program(clv_plugin_device *dev, const char *name,
     unsigned char *code;
     CLV_TRY(code_of(dev, *program, &code, &size));
     char *ptx = code ? gpu_ptx_open(host, (char *)code, size, &why) : NULL;
-    cl_program opened = ptx ? load_code(dev, ptx, strlen(ptx) + 1) : NULL;
     clv_free(host, code);
-    clv_free(host, ptx);
-    if (!opened && !why)
+    if (!ptx && !why)
         return CLV_ERR_NO_MEMORY;
+    cl_program opened = ptx ? load_code(dev, ptx, strlen(ptx) + 1) : NULL;
+    clv_free(host, ptx);
     if (!opened)
         return clv_fail(host, CLV_ERR_UNSUPPORTED,
                         "%s: kernel %.60s with instructions of sm_90a: %s; "
                         "%s.wgmma=off does without",
-                        dev->label, name, ptx ? "the driver refuses it" : why,
+                        dev->label, name, why ? why : "the driver refuses it",
                         "opencl");
     dev->cl->ReleaseProgram(*program);
     *program = opened;

@@ -18,7 +18,7 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
                             const char *text, cl_program *out);
 
 /* Whether the device takes programs that are opened for sm_90a; a warning says
- * that it does not. */
+ * that it does not. CLV_ERR_NO_MEMORY: it is not known. */
 clv_status ocl_source_opens(clv_plugin_device *dev, bool *opens);
 
 /* Fills dev->identity. */

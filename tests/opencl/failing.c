@@ -10,6 +10,7 @@
  * platforms are NVIDIA's, and devices of that major compute capability.
  * CLEAVE_TEST_PTX: a program's binary is PTX, and what is made of that again is
  * the program that it came from; marked assembly is left out.
+ * CLEAVE_TEST_PTX=refused: nothing is made of it.
  * CLEAVE_TEST_POLLING: waits for events poll, and in the end it is told how
  * many of them had to wait.
  */
@@ -218,7 +219,8 @@ EXPORT CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithBinary(
     *error = CL_INVALID_BINARY;
     if (sscanf((const char *)codes[0], ".version 8.0 .target sm_90a %d %llu",
                &process, &at) != 2 ||
-        process != (int)getpid())
+        process != (int)getpid() ||
+        !strcmp(getenv("CLEAVE_TEST_PTX"), "refused"))
         return NULL;
     cl_program p = (cl_program)(uintptr_t)at;
     *status = *error = clRetainProgram(p);

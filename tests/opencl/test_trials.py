@@ -56,14 +56,17 @@ class Trials(OwnCache):
         self.assertEqual(self.opened(*args, wrong="gemv_series"), "")
 
     def test_a_driver_that_takes_no_opened_programs(self):
-        """Whose binaries are no PTX. One line, and the device is there."""
+        """Whose binaries are no PTX, or which refuses what is made of it. One
+        line, and the device is there."""
         args = ("devices", *POCL, *LOADER, "--devices", "opencl", "--set",
                 "core.probe=off", "--set", "opencl.trial=off", "--set",
                 "opencl.wgmma=auto")
         self.pocl()
-        for capability, lines in (("9", 1), ("8", 0)):
+        refused = {"CLEAVE_TEST_PTX": "refused"}
+        for capability, ptx, lines in (("9", {}, 1), ("9", refused, 1),
+                                       ("8", {}, 0)):
             found = self.good(*args,
-                              env={"CLEAVE_TEST_CAPABILITY": capability})
+                              env={"CLEAVE_TEST_CAPABILITY": capability, **ptx})
             # PoCL counts errors there.
             said = [x for x in found.err.splitlines() if "cleave" in x]
             self.assertEqual(len(said), lines, found.err)
