@@ -91,21 +91,32 @@ static uint64_t room_at(const core_run_queue *queue)
                               queue->promised);
 }
 
+/* Well or badly. */
+static bool has_ended(const core_entry *e)
+{
+    core_timeline *tl = e->run->queues[e->device].timeline;
+    return core_timeline_failed(tl) ||
+           core_timeline_done(tl, e->value, QUEUE_PAUSE_NS);
+}
+
 /* For the first step of any run in the queue that has not ended, a little: the
- * time of simulated devices passes only while somebody waits. */
+ * time of simulated devices passes only while somebody waits. Copies fill the
+ * queue, too, and steps of runs that ended badly: then for the step that is to
+ * be submitted. */
 static void pause_for_others(const clv_run *run, uint32_t device)
 {
     const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
-    const core_line *line = run->queues[device].line;
+    const core_run_queue *queue = &run->queues[device];
+    const core_line *line = queue->line;
     const core_entry *e = &line->entries[line->first];
     const core_entry *end = e + line->n;
-    while (e < end && core_timeline_done(e->run->queues[e->device].timeline,
-                                         e->value, QUEUE_PAUSE_NS))
+    while (e < end && has_ended(e))
         e++;
     if (e < end)
         core_timeline_wait(e->run->queues[e->device].timeline, e->value, 0,
                            QUEUE_PAUSE_NS);
-    else
+    else if (!core_timeline_done(queue->timeline, queue->promised + 1,
+                                 QUEUE_PAUSE_NS))
         nanosleep(&pause, NULL);
 }
 
