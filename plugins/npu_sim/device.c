@@ -275,10 +275,14 @@ clv_status npu_check_device(clv_plugin_device *dev)
 }
 
 /* Work fails whose results are there already, too: its time will not come, and
- * whoever waits for it would wait for ever. Jobs are freed with the unlock. */
+ * whoever waits for it would wait for ever. Jobs are freed with the unlock. The
+ * host frees what a lost device was bound to, so work that has begun ends. */
 static void lose(clv_plugin_device *dev)
 {
     npu_sim *sim = &dev->inst->sim;
+    dev->ending = true;
+    while (npu_workers_compute(dev))
+        npu_await_change(dev->inst, UINT64_MAX);
     dev->lost = true;
     npu_sim_catch_up(sim);
     for (uint32_t i = 0; i < dev->n_queues; i++) {

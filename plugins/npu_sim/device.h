@@ -67,6 +67,7 @@ struct clv_plugin_device {
     npu_queue queues[1 + NPU_MAX_COPY_QUEUES];
     /* Protected by the instance's lock: */
     bool lost, hung, stop;
+    bool ending;                   /* it is about to be lost: no work begins */
     npu_job *traced, *last_traced; /* ended, with records to be read */
     uint32_t n_traced, n_programs;
     uint64_t allocated; /* bytes of its own memory */

@@ -47,6 +47,8 @@ clv_status npu_workers_start(clv_plugin_device *dev);
 void npu_workers_stop(clv_plugin_device *dev);
 /* With the lock held: no thread of the device has a job. */
 bool npu_workers_done(const clv_plugin_device *dev);
+/* With the lock held: whether one of them computes. */
+bool npu_workers_compute(const clv_plugin_device *dev);
 /* With the lock held: whether some thread of the instance will go on by itself,
  * and whether all that do only wait for other plugins' work. */
 bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign);

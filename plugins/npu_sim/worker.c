@@ -66,6 +66,14 @@ bool npu_work_pending(const clv_plugin_instance *inst, bool *foreign)
     return pending;
 }
 
+bool npu_workers_compute(const clv_plugin_device *dev)
+{
+    for (uint32_t i = 0; i < dev->n_queues; i++)
+        if (dev->queues[i].activity == NPU_WORKING)
+            return true;
+    return false;
+}
+
 bool npu_workers_done(const clv_plugin_device *dev)
 {
     for (uint32_t i = 0; i < dev->n_queues; i++)
@@ -113,7 +121,7 @@ static clv_status await(npu_queue *queue, const npu_job *job, char *message)
             memcpy(message, failed->message, NPU_MESSAGE_SIZE);
             return failed->status;
         }
-        if (g == GATE_OPEN)
+        if (g == GATE_OPEN && !dev->ending)
             return CLV_OK;
         if (g == GATE_FAILED)
             return explain(job, message);
