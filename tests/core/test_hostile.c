@@ -382,8 +382,9 @@ static const hostility killers[] = {
     {"abort:submit", REFUSED, "SIGABRT) in submit of hostile:0 when tried"},
     {"exit:program_compile", REFUSED,
      "ended the process (exit code 0) in program_compile of hostile:0"},
-    {"crash:program_run", REFUSED, " in the first run of hostile:0 when tried"},
-    {"exit:program_run", REFUSED, " in the first run of hostile:0 when tried"},
+    /* The work may begin before submit has returned: either name is right. */
+    {"crash:program_run", REFUSED, " of hostile:0 when tried"},
+    {"exit:program_run", REFUSED, "ended the process| of hostile:0 when tried"},
     {"hang:submit", REFUSED, "did not end within 2 s|in submit of hostile:0"},
     {"crash:program_destroy", REFUSED, " in program_destroy of hostile:0"},
     /* What dies at its end is used, and never ended. */
