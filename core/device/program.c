@@ -106,6 +106,7 @@ static clv_status translate(clv_device *dev, const core_compile *compile,
     out->weights = b;
     out->n_weights = n;
     out->flags = compile->flags;
+    out->repack_size = compile->repack_size;
     out->options = compile->options;
     out->progress = compile->progress;
     out->progress_ctx = compile->progress_ctx;

@@ -16,6 +16,7 @@ typedef struct core_compile {
     const core_binding *weights; /* every CLV_USAGE_WEIGHT tensor */
     uint32_t n_weights;
     uint32_t flags;                             /* CLV_COMPILE_* */
+    uint64_t repack_size;                       /* as clv_compile */
     const char *options;                        /* plugin-specific, or NULL */
     int (*progress)(void *ctx, float fraction); /* non-zero cancels */
     void *progress_ctx;

@@ -47,10 +47,10 @@ static void entry_find(clv_device *dev, const core_compile *compile, entry *e)
         hex[2 * i + 1] = digits[key[i] & 15];
     }
     e->dir = core_format("%s/programs", dev->plugin->cache_dir);
-    e->key = core_format("program\n%s\n%s\n%s\n%s\n%u\n%s", dev->api->build_id,
-                         dev->id, dev->info.driver,
-                         compile->options ? compile->options : "",
-                         compile->flags, hex);
+    e->key = core_format(
+        "program\n%s\n%s\n%s\n%s\n%u\n%llu\n%s", dev->api->build_id, dev->id,
+        dev->info.driver, compile->options ? compile->options : "",
+        compile->flags, (unsigned long long)compile->repack_size, hex);
     if (!e->dir || !e->key) {
         entry_finish(e);
         e->dir = e->key = NULL;

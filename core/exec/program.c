@@ -151,13 +151,27 @@ static clv_status call_compile(void *arg)
     return core_program_get(job->dev, &job->request, &job->program);
 }
 
-/* Whether a second copy of all weights might not fit beside the first. */
-static bool is_scarce(const clv_plan *plan, const clv_device *dev)
+/* Where programs keep second copies of weights: each step's have a part of the
+ * room, as its weights are of all of the device's. */
+static void limit_copies(const clv_plan *plan, uint32_t step,
+                         core_compile *compile)
 {
+    const uint32_t device = plan->steps[step].device;
+    uint64_t weights, bound = 0;
     uint32_t type;
-    return dev->info.flags & CLV_DEVICE_REPACKS &&
-           core_device_has_local(dev, &type) &&
-           2 * core_graph_weight_bytes(plan->source) > dev->info.memory_size;
+    if (!(plan->devices[device].dev->info.flags & CLV_DEVICE_REPACKS) ||
+        !core_device_has_local(plan->devices[device].dev, &type))
+        return;
+    const uint64_t room = core_plan_room_for_copies(plan, device, &weights);
+    if (room == UINT64_MAX)
+        return;
+    for (uint32_t i = 0; i < compile->n_weights; i++)
+        bound += compile->weights[i].size;
+    compile->flags |= CLV_COMPILE_SCARCE;
+    compile->repack_size =
+        bound < weights
+            ? (uint64_t)((double)room * (double)bound / (double)weights)
+            : room;
 }
 
 static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
@@ -179,13 +193,12 @@ static clv_status compile(clv_exec *exec, extract *e, const uint32_t *loads,
     job->graph.n_nodes = e->n_nodes;
     job->request =
         (core_compile){.graph = &job->graph, .weights = job->weights};
-    if (is_scarce(plan, job->dev))
-        job->request.flags = CLV_COMPILE_SCARCE;
     clv_status status =
         bind_weights(exec, e, loads, job->weights, &job->request.n_weights);
     if (status) {
         core_exec_name_step(exec, e->step, status);
     } else {
+        limit_copies(plan, e->step, &job->request);
         status = core_exec_guard(exec, e->step, "program_compile",
                                  job->dev->plugin, call_compile, job);
         if (status)

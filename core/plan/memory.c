@@ -2,6 +2,16 @@
 #include "../graph/tensor.h"
 #include "plan.h"
 
+/* Of a device's own memory, for what longer runs work on. */
+#define LONGER_RUNS_PART 16
+
+/* Of memory of its own. */
+static uint64_t budget_of(const clv_device *dev)
+{
+    return dev->info.memory_free ? dev->info.memory_free
+                                 : dev->info.memory_size;
+}
+
 static bool is_copy(const core_load *load)
 {
     return load->holding != CORE_HOLD_IMPORT;
@@ -105,6 +115,23 @@ static void add_values(const clv_plan *plan, const clv_device *dev, bool shared,
     use->states = states > use->states ? states : use->states;
 }
 
+uint64_t core_plan_room_for_copies(const clv_plan *plan, uint32_t device,
+                                   uint64_t *weights)
+{
+    const core_plan_device *d = &plan->devices[device];
+    const uint64_t all = budget_of(d->dev);
+    clv_memory_use use = {0};
+    add_values(plan, d->dev, false, &use);
+    *weights = 0;
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].device == device &&
+            lies_there(plan, &plan->loads[i], d->dev))
+            *weights += plan->loads[i].bytes;
+    const uint64_t used = all / LONGER_RUNS_PART + *weights + use.states +
+                          (use.values > d->reserve ? use.values : d->reserve);
+    return !all ? UINT64_MAX : all > used ? all - used : 0;
+}
+
 clv_memory_use clv_plans_memory(const clv_plan *const *plans, uint32_t n,
                                 const clv_workspace *workspace,
                                 const clv_device *dev)
@@ -113,8 +140,7 @@ clv_memory_use clv_plans_memory(const clv_plan *const *plans, uint32_t n,
         .values = workspace ? clv_workspace_size(workspace, dev) : 0};
     uint32_t type;
     if (dev && core_device_has_local(dev, &type))
-        use.budget = dev->info.memory_free ? dev->info.memory_free
-                                           : dev->info.memory_size;
+        use.budget = budget_of(dev);
     else if (dev && core_device_is_windowed(dev))
         use.budget = dev->info.address_size;
     for (uint32_t p = 0; p < n; p++) {

@@ -318,6 +318,12 @@ uint64_t core_plan_file_bytes(const clv_plan *plan, uint32_t part,
 /* Of all parts. */
 uint64_t core_plan_file_sum(const clv_plan *plan, const int64_t *symbols);
 
+/* Bytes that the plan leaves of the device's own memory for second copies of
+ * weights, beside its weights, states and values and those of longer runs;
+ * *weights: of the weights that it has there. UINT64_MAX: the device does not
+ * say how much memory it has. */
+uint64_t core_plan_room_for_copies(const clv_plan *plan, uint32_t device,
+                                   uint64_t *weights);
 /* Whether a load takes of a limited address space, and which of its tensor's
  * bytes. */
 bool core_plan_load_reaches(const clv_plan *plan, const core_load *load);

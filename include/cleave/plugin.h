@@ -739,10 +739,12 @@ typedef struct clv_compile {
     /* May be NULL. fraction 0..1; a non-zero answer cancels. */
     int (*progress)(void *ctx, float fraction);
     void *progress_ctx;
+    uint64_t repack_size; /* CLV_COMPILE_SCARCE: see there */
 } clv_compile;
 
-/* Memory of the device is scarce: no second copies of weights. Only for devices
- * with CLV_DEVICE_REPACKS. */
+/* Memory of the device is limited: the second copies of the program's weights,
+ * in another layout, take repack_size bytes at most, those that it shares with
+ * other programs counted. Only for devices with CLV_DEVICE_REPACKS. */
 enum { CLV_COMPILE_SCARCE = 1u << 0 };
 
 typedef struct clv_program_info {

@@ -78,15 +78,16 @@ typedef struct gpu_target {
     uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
                              for sm_90a (ptx.h), by plain code with
                              plain_matrix; 0: there are none */
-    bool series;       /* with wgmma_bytes: kernels whose groups wait for each
-                          other, one to a compute unit */
-    bool coop_matrix;  /* KHR cooperative matrices of f16, 16 x 16 x 16 */
-    bool coop_bytes;   /* and of signed bytes, 16 x 16 x 32 */
-    bool unified;      /* memory is the host's */
-    bool scarce;       /* memory is: no setup brings weights into another
-                          layout */
-    gpu_states states; /* the layout of the cache */
-    uint32_t units;    /* compute units, to choose sizes by */
+    bool series;         /* with wgmma_bytes: kernels whose groups wait for each
+                            other, one to a compute unit */
+    bool coop_matrix;    /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool coop_bytes;     /* and of signed bytes, 16 x 16 x 32 */
+    bool unified;        /* memory is the host's */
+    bool scarce;         /* memory is: no setup brings weights into another
+                            layout, */
+    uint32_t n_repacked; /* but those of the nodes before this one */
+    gpu_states states;   /* the layout of the cache */
+    uint32_t units;      /* compute units, to choose sizes by */
     const char *disabled; /* names of kernel variants not to use, separated
                              by ',': those that computed wrongly here */
     const char *choices;  /* what tuning found (tune.h), "KEY=ID,KEY=ID";

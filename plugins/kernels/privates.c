@@ -154,16 +154,16 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
 /* ------------------------------------------------------------------------ */
 /* Without them                                                              */
 
+uint64_t gpu_most_repacked(const clv_compile *compile)
+{
+    return compile->flags & CLV_COMPILE_SCARCE ? compile->repack_size
+                                               : UINT64_MAX;
+}
+
 bool gpu_repacks(const gpu_target *target)
 {
     return target->nvidia_ptx || target->coop_matrix || target->plain_matrix ||
            target->weights;
-}
-
-void gpu_drop_repacking(gpu_target *target)
-{
-    target->scarce = true;
-    target->weights = 0;
 }
 
 void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,

@@ -48,9 +48,10 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
                        const clv_host_api *host, clv_plugin_program *prog,
                        const gpu_code *code, gpu_cache *cache, gpu_privates *p);
 
-/* Whether code for the target repacks weights; has it do so no more. */
+/* Bytes that repacked weights of the program may take. */
+uint64_t gpu_most_repacked(const clv_compile *compile);
+/* Whether code for the target repacks weights. */
 bool gpu_repacks(const gpu_target *target);
-void gpu_drop_repacking(gpu_target *target);
 /* Logs that products use weights as they are bound. plugin, device: names. */
 void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
                        const char *device);

@@ -100,12 +100,12 @@ static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
 }
 
 static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
-                          bool repack)
+                          uint64_t most)
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
     CLV_TRY(clv_program_init(&prog->base, host, c));
-    CLV_TRY(gpu_lower_tuned(&dev->tuner, c, repack, &prog->code));
+    CLV_TRY(gpu_lower_tuned(&dev->tuner, c, most, &prog->code));
     CLV_TRY(place_weights(prog, c));
     CLV_TRY(make_kernels(prog, c));
     return gpu_privates_make(&ocl_privates, host, prog, prog->code,
@@ -113,7 +113,7 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
 }
 
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
-                              bool repack, clv_plugin_program **out)
+                              uint64_t most, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -122,7 +122,7 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
         return CLV_ERR_NO_MEMORY;
     prog->dev = dev;
     prog->base.host = host;
-    clv_status status = compile(prog, c, repack);
+    clv_status status = compile(prog, c, most);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         ocl_program_destroy(prog);
@@ -132,17 +132,20 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
 }
 
 /* Repacked weights are a second copy, for which there may be no memory. */
-clv_status ocl_program_compile(clv_plugin_device *dev, const clv_compile *c,
+clv_status ocl_program_compile(clv_plugin_device *dev,
+                               const clv_compile *compile,
                                clv_plugin_program **out)
 {
+    clv_compile c;
     CLV_TRY(clv_queue_usable(dev));
-    const bool repack = !(c->flags & CLV_COMPILE_SCARCE);
-    clv_status status = try_compile(dev, c, repack, out);
-    if (!repack || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
+    clv_read(&c, sizeof c, compile);
+    const uint64_t most = gpu_most_repacked(&c);
+    clv_status status = try_compile(dev, &c, most, out);
+    if (!most || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "opencl", dev->label);
-    return try_compile(dev, c, false, out);
+    return try_compile(dev, &c, 0, out);
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)

@@ -85,13 +85,13 @@ static clv_status make_kernels(clv_plugin_program *prog,
 }
 
 static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
-                       bool repack)
+                       uint64_t most)
 {
     clv_plugin_device *dev = prog->dev;
     const clv_host_api *host = dev->base.host;
     CLV_TRY(clv_program_init(&prog->base, host, compile));
     CLV_TRY(place_weights(prog, compile));
-    CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, repack, &prog->code));
+    CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, most, &prog->code));
     CLV_TRY(make_kernels(prog, compile));
     return gpu_privates_make(&vk_privates, host, prog, prog->code,
                              compile->options != NULL, &dev->cache,
@@ -99,7 +99,7 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
 }
 
 static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
-                           bool repack, clv_plugin_program **out)
+                           uint64_t most, clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -108,7 +108,7 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
         return CLV_ERR_NO_MEMORY;
     prog->base.host = host;
     prog->dev = dev;
-    clv_status status = make(prog, compile, repack);
+    clv_status status = make(prog, compile, most);
     prog->compile_ns = host->now_ns(host->host) - begin;
     if (status)
         vk_program_destroy(prog);
@@ -126,13 +126,13 @@ clv_status vk_program_compile(clv_plugin_device *dev,
     CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    const bool repack = !(c.flags & CLV_COMPILE_SCARCE);
-    clv_status status = try_make(dev, &c, repack, out);
-    if (!repack || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
+    const uint64_t most = gpu_most_repacked(&c);
+    clv_status status = try_make(dev, &c, most, out);
+    if (!most || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
         clv_queue_usable(dev))
         return status;
     gpu_warn_unpacked(dev->base.host, "vulkan", dev->label);
-    return try_make(dev, &c, false, out);
+    return try_make(dev, &c, 0, out);
 }
 
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)

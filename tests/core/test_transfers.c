@@ -6,6 +6,7 @@
 #include "../plugins/ref/context.h"
 #include "../../core/device/loss.h"
 
+#include "../../core/exec/exec.h"
 #include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"
 #include "../../planner/planner.h"
@@ -215,6 +216,62 @@ static void test_no_room(void **state)
     f = begin("ref.memory0=local ref.import0=off");
     assert_int_equal(plan_alone(&f), CLV_ERR_UNSUPPORTED);
     assert_message("none that the host sees");
+    finish(&f);
+}
+
+/* What the programs of an exec hold. */
+static uint64_t held(fixture *f)
+{
+    clv_exec *exec;
+    uint64_t sum = 0;
+    assert_ok(clv_exec_create(f->plan, &exec));
+    for (uint32_t i = 0; i < f->plan->n_steps; i++)
+        sum += exec->steps[i].program ? exec->steps[i].program->info.memory_size
+                                      : 0;
+    clv_exec_destroy(exec);
+    return sum;
+}
+
+/* How much more than without second copies of weights. */
+static uint64_t held_twice(const char *settings, fixture *f)
+{
+    char text[256];
+    *f = begin(settings);
+    assert_ok(plan_alone(f));
+    const uint64_t without = held(f);
+    finish(f);
+    snprintf(text, sizeof text, "%s ref.repacks0=on", settings);
+    *f = begin(text);
+    assert_ok(plan_alone(f));
+    run_rows(f, ROWS);
+    return held(f) - without;
+}
+
+/* Second copies of weights have what the rest of the plan leaves, but for a
+ * sixteenth. */
+static void test_second_copies(void **state)
+{
+    (void)state;
+    const uint64_t weight = COLUMNS * COLUMNS * sizeof(float);
+    fixture f;
+    assert_int_equal(held_twice("ref.memory0=local,coherent", &f), weight);
+    finish(&f);
+    assert_int_equal(held_twice("ref.memory0=local,coherent "
+                                "ref.memory_size0=65536",
+                                &f),
+                     weight);
+    finish(&f);
+    uint64_t left = held_twice("ref.memory0=local,coherent "
+                               "ref.memory_size0=8192",
+                               &f);
+    assert_true(left > 0 && left < weight);
+    assert_int_equal(left, 8192 - 8192 / 16 - weight -
+                               f.plan->devices[0].memory.size);
+    finish(&f);
+    assert_int_equal(held_twice("ref.memory0=local,coherent "
+                                "ref.memory_size0=6700",
+                                &f),
+                     0);
     finish(&f);
 }
 
@@ -446,10 +503,15 @@ static void test_relays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),    cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_copies),     cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_no_room),    cmocka_unit_test(test_state_wanders),
-        cmocka_unit_test(test_state_lost), cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_second_copies),
+        cmocka_unit_test(test_state_wanders),
+        cmocka_unit_test(test_state_lost),
+        cmocka_unit_test(test_relays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * conformance kit has more shapes; it runs what a plugin chooses, these cases
  * say what is chosen.) */
 #include "sample.h"
+#include "lower/repack.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -376,6 +377,54 @@ static void test_tiles_and_parts(void **state)
     runner_close(r);
 }
 
+/* Weights that the setup repacks, of three products. */
+static uint32_t count_kept(const gpu_target *target, const graph *g)
+{
+    gpu_code *code = NULL;
+    uint32_t n = 0;
+    assert_int_equal(gpu_lower(&test_host, target, &g->sub, &code), CLV_OK);
+    for (uint32_t i = 0; i < code->n_privates; i++)
+        n += code->privates[i].weights;
+    gpu_code_free(&test_host, code);
+    return n;
+}
+
+/* Where memory for second copies is limited the first products have them. */
+static void test_some_repacked(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q8_0};
+    /* Of 16 rows of 32 channels: bytes and a scale, nibbles and two floats. */
+    const uint64_t q8_0 = 96 / 16 * (1024 / 32) * 16 * (32 + 2),
+                   q4_k = 96 / 16 * (1024 / 32) * 16 * (16 + 8);
+    const struct {
+        uint64_t size;
+        uint32_t n;
+    } cases[] = {{0, 0},           {q8_0 - 1, 0},
+                 {q8_0, 1},        {q8_0 + q4_k - 1, 1},
+                 {q8_0 + q4_k, 2}, {2 * q8_0 + q4_k, 3},
+                 {UINT64_MAX, 3}};
+    gpu_target target = sample_target;
+    graph g;
+    (void)state;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    graph_init(&g);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t x = graph_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, 1024);
+        uint32_t w = graph_tensor(&g, dtypes[i], CLV_USAGE_WEIGHT, 96, 1024);
+        uint32_t y = graph_tensor(&g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, 96);
+        graph_node(&g, CLV_OP_MATMUL, y,
+                   (uint32_t[]){x, w, CLV_NO_TENSOR, CLV_NO_TENSOR});
+    }
+    for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        target.n_repacked = gpu_count_repacked(&target, &g.sub, cases[i].size);
+        target.scarce = true;
+        assert_int_equal(target.n_repacked, cases[i].n);
+        assert_int_equal(count_kept(&target, &g), cases[i].n);
+    }
+}
+
 /* x in local memory: a last step of a few channels, channels behind it, a last
  * group of a few outputs, what an item reads at a time in 4 to 32 channels. */
 static void test_staged(void **state)
@@ -451,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_warp_groups),
         cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
+        cmocka_unit_test(test_some_repacked),
         cmocka_unit_test(test_staged),
         cmocka_unit_test(test_staged_default),
         cmocka_unit_test(test_bytes),

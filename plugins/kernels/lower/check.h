@@ -49,6 +49,9 @@ struct gpu_op {
     /* What may lie in slices: bit i: input i, GPU_SLICES_OUT: the output, which
      * is then written by Write alone. NULL: nothing. */
     uint32_t (*slices)(const gpu_node *node);
+    /* Bytes of the second copy of its weights that a program keeps where memory
+     * is not scarce. NULL: none. */
+    uint64_t (*repacked)(const gpu_node *node);
 };
 #define GPU_SLICES_OUT 0x80000000u
 
@@ -83,6 +86,13 @@ bool gpu_fits_grid(gpu_node *node, int64_t rows, int64_t channels);
 void gpu_prefer_layout(gpu_node *node, uint32_t input);
 /* Bytes that an operand may have. */
 int64_t gpu_reach(const gpu_target *target);
+/* Whether the setup may bring the node's weights into another layout. */
+static inline bool gpu_may_repack(const gpu_node *node)
+{
+    return node->in[1].d.usage == CLV_USAGE_WEIGHT &&
+           (!node->target->scarce || node->index < node->target->n_repacked);
+}
+
 static inline bool gpu_has(const gpu_tensor *t)
 {
     return t->index != CLV_NO_TENSOR;

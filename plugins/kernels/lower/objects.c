@@ -104,8 +104,8 @@ int64_t gpu_weights_part(const gpu_node *product)
     const gpu_target *target = product->target;
     const clv_tensor_desc *w = &product->in[1].d;
     clv_layout_map map;
-    if (!target->weights || w->usage != CLV_USAGE_WEIGHT ||
-        !has_scales_apart(w) || gpu_is_disabled(target, GPU_WEIGHT_OBJECTS))
+    if (!target->weights || !gpu_may_repack(product) || !has_scales_apart(w) ||
+        gpu_is_disabled(target, GPU_WEIGHT_OBJECTS))
         return 0;
     const int64_t most = rows_at_once(product);
     int64_t part = w->dims[0] < most ? w->dims[0] : most;

@@ -150,8 +150,14 @@ static clv_status lower_experts(gpu_lowering *lowering, const gpu_node *node)
     return status;
 }
 
+static uint64_t repacked(const gpu_node *node)
+{
+    return gpu_experts_are_tensor(node) ? gpu_experts_kept_bytes(node) : 0;
+}
+
 const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,
                                       .parts = 2,
                                       .check = check_experts,
                                       .lower = lower_experts,
-                                      .fuses = true};
+                                      .fuses = true,
+                                      .repacked = repacked};

@@ -72,6 +72,12 @@ bool gpu_experts_are_tensor(const gpu_node *node)
            !gpu_is_disabled(node->target, "gemm_tensor");
 }
 
+uint64_t gpu_experts_kept_bytes(const gpu_node *node)
+{
+    const gpu_node flat = flat_of(node);
+    return gpu_kept_bytes(&flat);
+}
+
 /* Experts whose tiles are made at once. */
 static int64_t tiles_step(const gpu_node *flat, int64_t experts,
                           int64_t outputs)

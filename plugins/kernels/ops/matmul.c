@@ -391,10 +391,18 @@ static uint32_t slices(const gpu_node *node)
     return (reads ? 1 : 0) | (writes ? GPU_SLICES_OUT : 0);
 }
 
+static uint64_t repacked(const gpu_node *node)
+{
+    if (gpu_tensor_suits(node))
+        return gpu_kept_bytes(node);
+    return gpu_weights_part(node) ? gpu_extent(&node->in[1]) : 0;
+}
+
 const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
                               .parts = 2,
                               .check = check_matmul,
                               .lower = lower_matmul,
                               .fuses = true,
                               .variants = list_variants,
-                              .slices = slices};
+                              .slices = slices,
+                              .repacked = repacked};

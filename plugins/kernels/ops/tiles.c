@@ -123,9 +123,17 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
 
 bool gpu_keeps_tiles(const gpu_node *node)
 {
-    return !node->target->scarce && node->in[1].d.usage == CLV_USAGE_WEIGHT &&
+    return gpu_may_repack(node) &&
            (!node->in[1].d.quant ||
             node->scales[1].d.usage == CLV_USAGE_WEIGHT);
+}
+
+uint64_t gpu_kept_bytes(const gpu_node *node)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    return gpu_keeps_tiles(node)
+               ? (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w))
+               : 0;
 }
 
 int64_t gpu_tiles_part(const gpu_node *node)

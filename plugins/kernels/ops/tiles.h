@@ -32,6 +32,8 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 /* Whether the setup makes the tiles. Runs make them where memory is scarce, and
  * of weights that are streamed. */
 bool gpu_keeps_tiles(const gpu_node *node);
+/* What these tiles take; 0: the setup makes none. */
+uint64_t gpu_kept_bytes(const gpu_node *node);
 /* Output channels of the product that tiles are made of at once: a multiple of
  * 16, or all. */
 int64_t gpu_tiles_part(const gpu_node *node);

@@ -1,6 +1,6 @@
 #include "tune/tune.h"
 #include "entry.h"
-#include "lower/check.h"
+#include "lower/repack.h"
 #include "privates.h"
 #include "tune/context.h"
 #include "tune/sample.h"
@@ -274,15 +274,15 @@ clv_status gpu_choose(const gpu_tuner *tuner, const clv_compile *compile,
 }
 
 clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
-                           bool repack, gpu_code **out)
+                           uint64_t most, gpu_code **out)
 {
     gpu_target target = *tuner->target;
     char *choices = NULL;
     if (!compile->options)
         CLV_TRY(gpu_choose(tuner, compile, &choices));
     target.choices = compile->options ? compile->options : choices;
-    if (!repack)
-        gpu_drop_repacking(&target);
+    target.n_repacked = gpu_count_repacked(&target, compile->graph, most);
+    target.scarce = target.n_repacked < compile->graph->n_nodes;
     clv_status status = gpu_lower(tuner->host, &target, compile->graph, out);
     clv_free(tuner->host, choices);
     return status;

@@ -35,9 +35,9 @@ typedef struct gpu_tuner {
 /* gpu_lower(), with the variants that the compilation's options name, or else
  * those that the plugin's option "tune" wants: what was found before, or is
  * measured now. What cannot be measured (memory is short, say) is left to the
- * kernels. repack: whether weights may have a second copy. */
+ * kernels. most: bytes that second copies of weights may take. */
 clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
-                           bool repack, gpu_code **out);
+                           uint64_t most, gpu_code **out);
 
 /* The choices for the graph's nodes: text for gpu_target.choices, NULL if there
  * are none, to be freed by the host's free(). An error: the device is lost, or

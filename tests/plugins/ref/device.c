@@ -56,6 +56,9 @@ static void describe(const ref_settings *settings, uint32_t index,
         info->flags |= CLV_DEVICE_NEEDS_PROGRESS;
     if (settings->n_static)
         info->flags |= CLV_DEVICE_STATIC_SHAPES;
+    if (settings->repacks)
+        info->flags |= CLV_DEVICE_REPACKS;
+    info->memory_size = info->memory_free = settings->memory_size;
     if (settings->is_virtual)
         info->clock = CLV_CLOCK_VIRTUAL;
     info->n_mem_types = settings->n_memory;

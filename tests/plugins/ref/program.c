@@ -126,6 +126,18 @@ static clv_status bind_weights(clv_plugin_program *prog,
     return status;
 }
 
+/* As if the weights were brought into another layout. */
+static void count_repacked(clv_plugin_program *prog, const clv_compile *compile)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < compile->n_weights; i++)
+        size += compile->weights[i].size;
+    if (compile->flags & CLV_COMPILE_SCARCE && compile->repack_size < size)
+        size = compile->repack_size;
+    if (prog->dev->settings->repacks)
+        prog->memory_size += size;
+}
+
 /* Own memory of the transients, and which tensors a run writes. */
 static clv_status place_tensors(clv_plugin_program *prog)
 {
@@ -169,6 +181,7 @@ static clv_status fill(clv_plugin_program *prog, const clv_compile *compile)
         status = bind_weights(prog, compile);
     if (!status)
         status = place_tensors(prog);
+    count_repacked(prog, compile);
     return status;
 }
 
@@ -184,7 +197,8 @@ clv_status ref_program_compile(clv_plugin_device *dev, const clv_compile *from,
         status = clv_check_chain(host, &compile);
     if (status)
         return status;
-    if (!compile.graph || compile.flags ||
+    const uint32_t known = dev->settings->repacks ? CLV_COMPILE_SCARCE : 0;
+    if (!compile.graph || compile.flags & ~known ||
         (compile.n_weights && !compile.weights))
         return clv_fail(host, CLV_ERR_INVALID,
                         REF_NAME ": a compilation without graph or weights, "

@@ -64,13 +64,13 @@ typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
     bool variants; /* of products: REF_VARIANT_* */
     bool flag_wait, is_virtual, import, import_writable, hide, in_place,
-        progress, split;
+        progress, split, repacks;
     bool prefers, fickle;
     uint32_t trace_nodes; /* records of a node */
     uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,
         tick_ns;
     uint32_t pointer_align, stride_align;
-    uint64_t max_buffer;
+    uint64_t max_buffer, memory_size;
     clv_axis_limit rows, sequence, channels;
     int64_t statics[REF_MAX_STATIC];
     uint32_t n_static;

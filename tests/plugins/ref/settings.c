@@ -161,6 +161,8 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     out->import = read_bool(&r, "import");
     out->import_writable = read_bool(&r, "import_writable");
     out->max_buffer = read_count(&r, "max_buffer");
+    out->memory_size = read_count(&r, "memory_size");
+    out->repacks = read_bool(&r, "repacks");
     out->n_static = read_numbers(&r, "static", out->statics, REF_MAX_STATIC);
     for (uint32_t i = 0; i < out->n_static; i++)
         if (out->statics[i] <= (i ? out->statics[i - 1] : 0))

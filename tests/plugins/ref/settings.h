@@ -23,6 +23,10 @@
                    "only such as can be written"),                             \
         REF_OPTION("max_buffer" i, INT, "0", 0, 1e15,                          \
                    "bytes of the largest buffer; 0: no bound"),                \
+        REF_OPTION("memory_size" i, INT, "0", 0, 1e15,                         \
+                   "bytes of its memory; 0: it does not say"),                 \
+        REF_OPTION("repacks" i, BOOL, "off", 0, 0,                             \
+                   "programs count a second copy of their weights"),           \
         REF_OPTION("static" i, STRING, "", 0, 0,                               \
                    "row counts it compiles for; empty: any"),                  \
         REF_OPTION("rows" i, STRING, "0,0,0", 0, 0,                            \
