@@ -3,7 +3,7 @@
 #include "entry.h"
 #include "graph.h"
 #include "tune/context.h"
-#include "tune/tune.h"
+#include "tune/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,7 @@ struct clv_plugin_device {
     clv_status status[64];
     uint32_t compiled, timed, swept;
     uint64_t room; /* bytes of one buffer */
+    bool refuses;  /* programs */
 };
 
 struct clv_plugin_buffer {
@@ -79,6 +80,8 @@ static clv_status program_compile(clv_plugin_device *dev, const clv_compile *c,
                                   clv_plugin_program **out)
 {
     const char *id = c->options ? strchr(c->options, '=') : NULL;
+    if (dev->refuses)
+        return CLV_ERR_UNSUPPORTED;
     assert_non_null(id);
     assert_int_equal(c->graph->n_nodes, 1);
     const uint32_t i = (uint32_t)atoi(id + 1);
@@ -202,8 +205,7 @@ static const char *mode; /* the option "tune" */
 static const char *option(clv_host *host, const char *key)
 {
     (void)host;
-    assert_string_equal(key, "tune");
-    return mode;
+    return !strcmp(key, "tune") ? mode : !strcmp(key, "trial") ? "on" : NULL;
 }
 
 static void set_up(bench *b, int64_t rows, int64_t in, int64_t out)
@@ -371,6 +373,49 @@ static void test_sweep(void **state)
     tear_down(&b);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Trials                                                                    */
+
+static int64_t n_left; /* allocations before the one that fails */
+
+static void *allocate_some(clv_host *host, uint64_t size, uint64_t alignment)
+{
+    return n_left-- ? test_host.alloc(host, size, alignment) : NULL;
+}
+
+static clv_status try_kernels(bench *b, int64_t allocations, char *disabled,
+                              size_t size)
+{
+    memset(cache, 0, sizeof cache);
+    n_left = allocations;
+    return gpu_try(&b->tuner, disabled, size);
+}
+
+/* Of kernels that do not run none stays in use because memory ran out while it
+ * was left out, or because its name found no place. */
+static void test_trials_without_memory(void **state)
+{
+    char all[512], some[512];
+    gpu_target at = target;
+    bench b;
+    (void)state;
+    set_up(&b, 4, 64, 64);
+    b.host.alloc = allocate_some;
+    b.dev.refuses = true;
+    b.tuner.target = &at;
+    at.disabled = all;
+    assert_int_equal(try_kernels(&b, INT64_MAX, all, sizeof all), CLV_OK);
+    assert_non_null(strstr(all, "gemv"));
+    const int64_t needed = INT64_MAX - n_left;
+    at.disabled = some;
+    assert_int_equal(try_kernels(&b, INT64_MAX, some, strlen(all)),
+                     CLV_ERR_LIMIT);
+    for (int64_t n = 0; n < needed; n += 1 + needed / 40)
+        if (!try_kernels(&b, n, some, sizeof some))
+            assert_string_equal(some, all);
+    tear_down(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_entries),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_trials_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

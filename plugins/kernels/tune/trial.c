@@ -80,30 +80,41 @@ static clv_status run(trial *t, const gpu_case *c, float *out)
 /* ------------------------------------------------------------------------ */
 /* Judging it                                                               */
 
-/* Leaves out the variants that the case is computed by; false: there is no
- * other. */
-static bool disable(trial *t, const gpu_case *c, const char *why)
+static clv_status disable_one(trial *t, const gpu_case *c, const char *name,
+                              const char *why)
+{
+    const size_t used = strlen(t->disabled);
+    if (used + strlen(name) + 2 > t->size)
+        return clv_fail(t->host, CLV_ERR_LIMIT,
+                        "kernels '%s' %s in %s, as so many others do that "
+                        "their names take more than %zu bytes; update the "
+                        "driver, or leave the device out of core.devices",
+                        name, why, c->name, t->size);
+    snprintf(t->disabled + used, t->size - used, "%s%s", used ? "," : "", name);
+    clv_log(t->host, CLV_LOG_WARN,
+            "kernels '%s' %s in %s and are not used on this device", name, why,
+            c->name);
+    return CLV_OK;
+}
+
+/* Leaves out the variants that the case is computed by. *added: there are any.
+ */
+static clv_status disable(trial *t, const gpu_case *c, const char *why,
+                          bool *added)
 {
     gpu_code *code;
-    bool added = false;
-    if (gpu_lower(t->host, t->target, &c->graph, &code))
-        return false;
-    for (uint32_t i = 0; i < code->n_kernels; i++) {
+    clv_status status = CLV_OK;
+    *added = false;
+    CLV_TRY(gpu_lower(t->host, t->target, &c->graph, &code));
+    for (uint32_t i = 0; i < code->n_kernels && !status; i++) {
         const char *name = code->kernels[i].variant;
-        size_t used = strlen(t->disabled);
         if (c->variant && strcmp(c->variant, name) != 0)
             continue;
-        if (used + strlen(name) + 2 > t->size)
-            continue;
-        snprintf(t->disabled + used, t->size - used, "%s%s", used ? "," : "",
-                 name);
-        clv_log(t->host, CLV_LOG_WARN,
-                "kernels '%s' %s in %s and are not used on this device", name,
-                why, c->name);
-        added = true;
+        status = disable_one(t, c, name, why);
+        *added = true;
     }
     gpu_code_free(t->host, code);
-    return added;
+    return status;
 }
 
 /* Layouts that the device does not prefer are never granted, so not tried. */
@@ -132,9 +143,11 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
 static clv_status try_case(trial *t, const gpu_case *c)
 {
     double bound;
+    bool goes_on = true;
     float *out = clv_new(t->host, c->size[c->out]);
     clv_status status = out ? CLV_OK : CLV_ERR_NO_MEMORY;
-    for (int i = 0; i < MAX_TRIES && !status && is_taken(t, c, &bound); i++) {
+    for (int i = 0;
+         i < MAX_TRIES && !status && goes_on && is_taken(t, c, &bound); i++) {
         status = run(t, c, out);
         if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
             break;
@@ -142,8 +155,9 @@ static clv_status try_case(trial *t, const gpu_case *c)
             !status && gpu_result_error(out, c->want, c->n_want) <= bound;
         const char *why = status ? "do not run" : "compute wrongly";
         status = CLV_OK;
-        if (right || !disable(t, c, why))
-            break;
+        goes_on = false;
+        if (!right)
+            status = disable(t, c, why, &goes_on);
     }
     clv_free(t->host, out);
     return status;
