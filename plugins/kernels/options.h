@@ -32,8 +32,9 @@
     GPU_OPTION(INT, "max_memory", "0", .min = 0, .max = 1 << 24,               \
         .help = "MiB of each device's memory that may be taken; 0: what the "  \
                 "driver says, less a margin"),                                 \
-    GPU_OPTION(BOOL, "no_repack_memory", "off",                                \
-        .help = "for tests: there is no memory for repacked weights")
+    GPU_OPTION(INT, "repack_memory", "-1", .min = -1, .max = 1e15,             \
+        .help = "for tests: bytes that there are for the repacked weights of " \
+                "a program; -1: as many as the driver gives")
 /* clang-format on */
 
 /* 1 + the clv_storage that the option "storage" or "weights" asks for, 0:

@@ -1,5 +1,10 @@
 #include "privates.h"
 
+#include <stdlib.h>
+
+/* Of the memory that there is for repacked weights, for what comes after. */
+#define LEFT_PART 8
+
 /* One program's work. */
 typedef struct work {
     const gpu_privates_plugin *plugin;
@@ -16,11 +21,12 @@ static void *memory_of(const work *w, uint32_t i)
     return (char *)w->p->memory + i * w->plugin->size;
 }
 
-/* For tests: there is none. */
-static bool is_refused(const clv_host_api *host)
+/* For tests: there is less. */
+static bool is_refused(const work *w, uint64_t size)
 {
-    const char *value = host->option(host->host, "no_repack_memory");
-    return value && !strcmp(value, "on");
+    const char *value = w->host->option(w->host->host, "repack_memory");
+    const long long most = value ? strtoll(value, NULL, 10) : -1;
+    return most >= 0 && w->p->weights_size + size > (uint64_t)most;
 }
 
 static clv_status find_cached(work *w, uint32_t i)
@@ -45,7 +51,7 @@ static clv_status make_cached(work *w, uint32_t i)
         return CLV_OK;
     }
     p->made[i] = true;
-    k->memory = weights && is_refused(w->host)
+    k->memory = weights && is_refused(w, w->code->privates[i].size)
                     ? NULL
                     : clv_new(w->host, w->plugin->size);
     if (!k->memory)
@@ -92,7 +98,9 @@ static clv_status make_all(work *w)
             CLV_TRY(w->plugin->create(w->prog, code, memory_of(w, i), &size));
         else
             CLV_TRY(make_cached(w, i));
-        if (!code->weights)
+        if (code->weights)
+            w->p->fitting += code->size;
+        else
             w->p->scratch_size += w->apart ? size : w->p->cached[i]->size;
     }
     return set_up(w);
@@ -114,7 +122,7 @@ static void release_all(work *w)
     clv_free(w->host, p->memory);
     clv_free(w->host, p->cached);
     clv_free(w->host, p->made);
-    *p = (gpu_privates){.memory = NULL};
+    *p = (gpu_privates){.fitting = p->fitting};
 }
 
 /* What is not whole is gone before another program can find it. */
@@ -166,11 +174,14 @@ bool gpu_repacks(const gpu_target *target)
            target->weights;
 }
 
-void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
-                       const char *device)
+uint64_t gpu_less_repacked(const clv_host_api *host, const char *plugin,
+                           const char *device, uint64_t fitting)
 {
+    const uint64_t most = fitting - (fitting + LEFT_PART - 1) / LEFT_PART;
     clv_log(host, CLV_LOG_WARN,
-            "%s: no memory for repacked weights; products of few rows go "
-            "without, others repack them in each run, as by %s.weights=auto",
-            device, plugin);
+            "%s: no memory for more than %.1f MiB of repacked weights; where "
+            "they are missing, products of few rows go without, others repack "
+            "them in each run, as by %s.weights=auto",
+            device, (double)most / 0x1p20, plugin);
+    return most;
 }

@@ -35,10 +35,13 @@ typedef struct gpu_privates {
     bool *made;          /* what this program is the first to use, to fill */
     uint64_t scratch_size;
     uint64_t weights_size; /* of weights that no other program made before */
+    uint64_t fitting; /* bytes of weights, those of other programs counted, of
+                         the first buffers up to the one that found no memory */
 } gpu_privates;
 
-/* Makes them, and runs the setup. apart: the program may run beside others of
- * the device, so its scratch is its own. */
+/* Makes them, and runs the setup. After a failure only fitting is set. apart:
+ * the program may run beside others of the device, so its scratch is its own.
+ */
 clv_status gpu_privates_make(const gpu_privates_plugin *plugin,
                              const clv_host_api *host, clv_plugin_program *prog,
                              const gpu_code *code, bool apart, gpu_cache *cache,
@@ -52,6 +55,7 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
 uint64_t gpu_most_repacked(const clv_compile *compile);
 /* Whether code for the target repacks weights. */
 bool gpu_repacks(const gpu_target *target);
-/* Logs that products use weights as they are bound. plugin, device: names. */
-void gpu_warn_unpacked(const clv_host_api *host, const char *plugin,
-                       const char *device);
+/* What to try after there was memory for `fitting` bytes only; logs that some
+ * products use weights as they are bound. plugin, device: names. */
+uint64_t gpu_less_repacked(const clv_host_api *host, const char *plugin,
+                           const char *device, uint64_t fitting);

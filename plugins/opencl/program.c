@@ -113,7 +113,8 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
 }
 
 static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
-                              uint64_t most, clv_plugin_program **out)
+                              uint64_t most, uint64_t *fitting,
+                              clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -124,6 +125,7 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     prog->base.host = host;
     clv_status status = compile(prog, c, most);
     prog->compile_ns = host->now_ns(host->host) - begin;
+    *fitting = prog->privates.fitting;
     if (status)
         ocl_program_destroy(prog);
     else
@@ -137,15 +139,20 @@ clv_status ocl_program_compile(clv_plugin_device *dev,
                                clv_plugin_program **out)
 {
     clv_compile c;
+    uint64_t fitting;
     CLV_TRY(clv_queue_usable(dev));
     clv_read(&c, sizeof c, compile);
-    const uint64_t most = gpu_most_repacked(&c);
-    clv_status status = try_compile(dev, &c, most, out);
-    if (!most || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
-        clv_queue_usable(dev))
-        return status;
-    gpu_warn_unpacked(dev->base.host, "opencl", dev->label);
-    return try_compile(dev, &c, 0, out);
+    uint64_t most = gpu_most_repacked(&c);
+    clv_status status = try_compile(dev, &c, most, &fitting, out);
+    for (bool again = false;
+         most && status == CLV_ERR_NO_MEMORY && gpu_repacks(&dev->target) &&
+         !clv_queue_usable(dev);
+         again = true) {
+        most = gpu_less_repacked(dev->base.host, "opencl", dev->label,
+                                 again ? 0 : fitting);
+        status = try_compile(dev, &c, most, &fitting, out);
+    }
+    return status;
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)

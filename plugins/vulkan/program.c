@@ -99,7 +99,8 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
 }
 
 static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
-                           uint64_t most, clv_plugin_program **out)
+                           uint64_t most, uint64_t *fitting,
+                           clv_plugin_program **out)
 {
     const clv_host_api *host = dev->base.host;
     uint64_t begin = host->now_ns(host->host);
@@ -110,6 +111,7 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
     prog->dev = dev;
     clv_status status = make(prog, compile, most);
     prog->compile_ns = host->now_ns(host->host) - begin;
+    *fitting = prog->privates.fitting;
     if (status)
         vk_program_destroy(prog);
     else
@@ -123,16 +125,21 @@ clv_status vk_program_compile(clv_plugin_device *dev,
                               clv_plugin_program **out)
 {
     clv_compile c;
+    uint64_t fitting;
     CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    const uint64_t most = gpu_most_repacked(&c);
-    clv_status status = try_make(dev, &c, most, out);
-    if (!most || status != CLV_ERR_NO_MEMORY || !gpu_repacks(&dev->target) ||
-        clv_queue_usable(dev))
-        return status;
-    gpu_warn_unpacked(dev->base.host, "vulkan", dev->label);
-    return try_make(dev, &c, 0, out);
+    uint64_t most = gpu_most_repacked(&c);
+    clv_status status = try_make(dev, &c, most, &fitting, out);
+    for (bool again = false;
+         most && status == CLV_ERR_NO_MEMORY && gpu_repacks(&dev->target) &&
+         !clv_queue_usable(dev);
+         again = true) {
+        most = gpu_less_repacked(dev->base.host, "vulkan", dev->label,
+                                 again ? 0 : fitting);
+        status = try_make(dev, &c, most, &fitting, out);
+    }
+    return status;
 }
 
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)

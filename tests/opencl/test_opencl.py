@@ -125,6 +125,18 @@ class Text(OpenCL):
                 self.assertTrue((prompt + out).strip())
                 self.assertTrue(text.startswith(prompt + out))
 
+    def test_memory_for_some_repacked_weights(self):
+        """What does not fit is made without, and gives the same text."""
+        args = ("run", "-m", cli.NANO, *POCL, "--devices", self.pocl(),
+                "--temp", "0", "-n", "8", "-p", "Once upon a time", "--set",
+                "opencl.matrix=plain", "--set")
+        right = self.good(*args, "opencl.repack_memory=-1")
+        some = self.good(*args, "opencl.repack_memory=300000")
+        self.assertEqual(some.text, right.text)
+        self.assertRegex(" ".join(some.err.split()),
+                         r"no memory for more than 0\.[23] MiB of repacked")
+        self.assertNotIn("repacked", right.err)
+
     def test_is_the_reference_by_a_cache_of_q8_0(self):
         with open(cli.shared("models", "nano", "golden.json")) as f:
             golden = json.load(f)
