@@ -11,8 +11,9 @@
  *                     parts of these that formats share. shape: gemv for few
  *                     rows of x, where weights are read once as they are
  *                     stored; gemm for many, where weights are repacked into
- *                     panels; none for both. operands: the arithmetic, u8s8 for
- *                     unsigned weights times signed x of 8 bits.
+ *                     panels; strips for some, where 16 rows of weights are
+ *                     turned at a time; none for all. operands: the arithmetic,
+ *                     u8s8 for unsigned weights times signed x of 8 bits.
  *   <op>.c            the other ops: attention.c, elementwise.c
  *
  * Kernels get everything as arguments: no state, no allocation, no threads.

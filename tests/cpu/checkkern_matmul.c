@@ -373,10 +373,18 @@ static void check(checker *c)
                 one(c, dtype, (enum fill)fill, rows[i], k,
                     check_range(c, 1, 75));
             }
+        /* Every number of rows that kernels divide into groups of theirs, and
+         * both sides of those from which they take another way. */
+        for (int64_t n = 1; n <= 66; n++)
+            one(c, dtype, FILL_NORMAL, n, unit * check_range(c, 1, 9),
+                check_range(c, 1, 50));
         one(c, dtype, FILL_NORMAL, 1, deep, 37);
         one(c, dtype, FILL_NORMAL, 14, deep, 170);
         one(c, dtype, FILL_EXTREME, 14, 2 * deep - deep % 32 * 2, 35);
         one(c, dtype, FILL_OUTLIERS, 31, 512, 33);
+        one(c, dtype, FILL_NORMAL, 131, 512, 20);
+        if (blocks) /* more of x than the scratch has room for */
+            one(c, dtype, FILL_NORMAL, 64, 40960, 3);
         one(c, dtype, FILL_NORMAL, 25, unit > CPU_BLOCK ? 256 : 128, 290);
     }
 }

@@ -7,6 +7,7 @@
 #define GROUP 32
 #define OFFSET 8
 #define TOP 15
+#define STRIPS_FROM 3
 #define PREPARE_ROWS ISA(cpu_x86_q8_pair_rows)
 
 #include "block.h"
@@ -23,6 +24,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = beside_factors(p);
 }
 
+#define TURN(rows, n, out) turn_nibbles(rows, n, out, 0, 16, 0x88, as_it_is)
 #include "matmul_u8s8.h"
 
 FORMAT(i4)

@@ -17,6 +17,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = beside_factors(p);
 }
 
+#define TURN(rows, n, out) turn_bytes(rows, n, out, 0)
 #include "matmul_bytes.h"
 
 FORMAT(i8)

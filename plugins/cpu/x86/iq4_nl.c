@@ -3,6 +3,7 @@
 #define GROUP 32
 #define OFFSET 128
 #define TOP 255
+#define STRIPS_FROM 3
 
 #include "block.h"
 
@@ -16,6 +17,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = block_factors(p, 0);
 }
 
+#define TURN(rows, n, out) turn_nibbles(rows, n, out, 2, 18, 0, iq4_bytes)
 #include "matmul_bytes.h"
 
 FORMAT(iq4_nl)

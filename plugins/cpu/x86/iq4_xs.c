@@ -3,6 +3,7 @@
 #define GROUP 32
 #define OFFSET 128
 #define TOP 255
+#define STRIPS_FROM 3
 
 #include "block.h"
 
@@ -33,6 +34,8 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
         _mm256_mul_ps(_mm256_cvtepi32_ps(scales), _mm256_set1_ps(load_f16(w))));
 }
 
+#define TURN(rows, n, out)                                                     \
+    turn_nibbles(rows, n, out, offsetof(clv_block_iq4_xs, q), 16, 0, iq4_bytes)
 #include "matmul_bytes.h"
 
 FORMAT(iq4_xs)

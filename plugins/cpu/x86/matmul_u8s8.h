@@ -102,7 +102,13 @@ static void matmul(const cpu_matmul_args *a)
         .micro = micro,
     };
     size_t x_size = ISA(cpu_x86_q8_size)(a->k);
-    if (a->n < GEMM_FROM)
+#ifdef __AVX512VNNI__
+    if (a->n >= STRIPS_FROM && a->n < PANELS_FROM) {
+        strips(a, x_size);
+        return;
+    }
+#endif
+    if (a->n < PANELS_FROM)
         gemv(a, x_size);
     else
         cpu_x86_gemm(&kind, a, a->xp, x_size);

@@ -5,7 +5,7 @@
 #pragma once
 
 #define GEMM_TOKENS TOKENS /* rows of x at once */
-#define GEMM_FROM 2        /* rows of x from which packing pays */
+#define PANELS_FROM 2      /* rows of x from which packing pays */
 
 /* Elements of w whose products are added in 16 bits: a pair is at most
  * 2 * TOP * 127. */

@@ -4,8 +4,9 @@
  */
 #pragma once
 
+#include "matmul_u8s8_strips.h"
+
 #define GEMM_TOKENS 6 /* rows of x at once: f32 sums lie in registers too */
-#define GEMM_FROM 9   /* rows of x from which packing pays */
 
 static ALWAYS_INLINE vi dot_vector(vi w, vi x)
 {

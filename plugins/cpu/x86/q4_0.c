@@ -5,6 +5,7 @@
 #define GROUP 32
 #define OFFSET 8
 #define TOP 15
+#define STRIPS_FROM 3
 
 #include "block.h"
 
@@ -18,6 +19,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = block_factors(p, 0);
 }
 
+#define TURN(rows, n, out) turn_nibbles(rows, n, out, 2, 18, 0, as_it_is)
 #include "matmul_u8s8.h"
 
 static void to_f32(const void *src, float *dst, int64_t n)

@@ -3,6 +3,7 @@
 #define GROUP 32
 #define OFFSET 0
 #define TOP 15
+#define STRIPS_FROM 3
 
 #include "block.h"
 
@@ -18,6 +19,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->minimum = vf_sub(vf_zero(), block_factors(p, 2));
 }
 
+#define TURN(rows, n, out) turn_nibbles(rows, n, out, 4, 20, 0, as_it_is)
 #include "matmul_u8s8.h"
 
 FORMAT(q4_1)

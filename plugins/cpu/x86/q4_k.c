@@ -3,6 +3,7 @@
 #define GROUP 32
 #define OFFSET 0
 #define TOP 15
+#define STRIPS_FROM 3
 
 #include "block.h"
 

@@ -19,6 +19,7 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = block_factors(p, 0);
 }
 
+#define TURN(rows, n, out) turn_bytes(rows, n, out, 2)
 #include "matmul_bytes.h"
 
 static void to_f32(const void *src, float *dst, int64_t n)
