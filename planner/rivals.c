@@ -1,0 +1,253 @@
+#include "rivals.h"
+#include "compare.h"
+#include "loads.h"
+#include "prepare.h"
+#include "candidates/room.h"
+#include "../core/base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A plan without cuts is made if the search predicts that it takes at most so
+ * much longer. */
+#define RIVAL 1.25
+
+/* A plan that takes so much longer than the search said is not trusted to be
+ * the best one. */
+#define SURPRISE 1.1
+
+/* The same, where weights pass through a device's memory. */
+#define RING_SURPRISE 1.03
+
+/* Preparation that takes less of a run does not change what is searched for. */
+#define PREPARATION 0.01
+#define PREPARED 4 /* searches where it does */
+
+/* Until the time for which each device works on its part of the nodes is known.
+ */
+#define PART_HALVINGS 20
+
+/* Searches for plans of which several runs are in flight. */
+#define FLIGHT_SEARCHES 5
+
+clv_status planner_consider_device(planner_solver *v, uint32_t device)
+{
+    double ns;
+    CLV_TRY(planner_whole_device(v, device, &ns));
+    if (v->best && planner_is_legal_plan(v->best) &&
+        !(planner_energy_weight(v->best) > 0) && v->plan->flight.n == 1 &&
+        ns > RIVAL * fmax(v->s.makespan_ns, planner_effort(v->best, 0)))
+        return CLV_OK;
+    return planner_solver_compare(v, "whole nodes on one device");
+}
+
+clv_status planner_consider_energy(planner_solver *v)
+{
+    const double weight = v->best ? planner_energy_weight(v->best) : 0;
+    if (!(weight > 0) || !(v->best->forecast->energy_nj > 0))
+        return CLV_OK;
+    v->c.problem.energy_ns = weight / fmax(1 - weight, 0.01) *
+                             core_plan_expected_ns(v->best) /
+                             v->best->forecast->energy_nj;
+    return planner_solver_search(v);
+}
+
+clv_status planner_consider_preparation(planner_solver *v)
+{
+    double before = INFINITY;
+    for (uint32_t i = 0; i < PREPARED; i++) {
+        if (!v->best || planner_effort(v->best, 0) >= before ||
+            planner_prepare_share(v->best) <=
+                PREPARATION * core_plan_expected_ns(v->best))
+            return CLV_OK;
+        before = planner_effort(v->best, 0);
+        planner_prepare_prices(v->best, v->chosen, v->profile, &v->c);
+        CLV_TRY(planner_solver_search(v));
+    }
+    return CLV_OK;
+}
+
+/* The first nodes whole on one device, the rest on another. */
+static clv_status make_front(planner_solver *v, uint32_t end, uint32_t device,
+                             uint32_t other, clv_plan **out)
+{
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        v->trial[i] = planner_whole_option(v, i, i < end ? device : other);
+    return planner_solver_plan(v, v->trial, out);
+}
+
+/* As many of the first nodes on the device as its memory holds: few exchanges.
+ * Repeated blocks have one choice in the search, so it does not find this. */
+static clv_status consider_front(planner_solver *v, uint32_t device,
+                                 uint32_t other)
+{
+    uint32_t fits = 0, too_many = v->graph->n_nodes;
+    clv_plan *plan;
+    while (too_many - fits > 1) {
+        const uint32_t end = fits + (too_many - fits) / 2;
+        CLV_TRY(make_front(v, end, device, other, &plan));
+        if (planner_is_legal_plan(plan))
+            fits = end;
+        else
+            too_many = end;
+        clv_plan_destroy(plan);
+    }
+    if (!fits)
+        return CLV_OK;
+    CLV_TRY(make_front(v, fits, device, other, &plan));
+    planner_solver_adopt(v, plan, "the first nodes on one device");
+    return CLV_OK;
+}
+
+/* Where the device's own memory cannot hold all weights. */
+static bool is_too_small(const planner_solver *v, uint32_t device)
+{
+    return planner_is_scarce(v->graph, &v->plan->devices[device]);
+}
+
+clv_status planner_consider_fronts(planner_solver *v)
+{
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        for (uint32_t o = 0; o < v->plan->n_devices; o++)
+            if (o != d && is_too_small(v, d) && !is_too_small(v, o) &&
+                consider_front(v, d, o) == CLV_ERR_NO_MEMORY)
+                return CLV_ERR_NO_MEMORY;
+    return CLV_OK;
+}
+
+static bool is_of_some_experts(const core_piece *cut)
+{
+    return cut->ranges[CORE_AXIS_EXPERTS].end != 0;
+}
+
+static bool is_part_or_streamed(const core_piece *cut)
+{
+    return cut->streamed || !core_piece_is_whole(cut);
+}
+
+/* How long each such piece counts beside the makespan; false: there are none.
+ */
+static bool count_pieces(planner_solver *v, bool (*are)(const core_piece *),
+                         double ns)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < v->c.problem.n_pieces; i++) {
+        if (v->c.cuts[i].node == CORE_NO_PIECE || !are(&v->c.cuts[i]))
+            continue;
+        v->c.pieces[i].extra_ns = ns;
+        any = true;
+    }
+    return any;
+}
+
+/* The search does not see all that divided products wait for, nor many small
+ * weights that pass through a device's memory. Plans without such pieces are
+ * considered, too. */
+static clv_status consider_without(planner_solver *v,
+                                   bool (*are)(const core_piece *))
+{
+    if (!count_pieces(v, are, v->s.makespan_ns))
+        return CLV_OK;
+    const clv_status status = planner_solver_search(v);
+    count_pieces(v, are, 0);
+    return status;
+}
+
+/* A copy lies in one piece in its ring, so fewer find room than the search
+ * counts, and wait longer. With half of each ring it counts too few. The
+ * forecast decides. */
+static clv_status consider_half_rings(planner_solver *v)
+{
+    const uint32_t n = v->c.problem.n_devices;
+    if (core_plan_expected_ns(v->best) <= RING_SURPRISE * v->s.makespan_ns)
+        return CLV_OK;
+    uint64_t *all = calloc(n, sizeof *all);
+    if (!all)
+        return core_no_memory("for a plan");
+    for (uint32_t d = 0; d < n; d++) {
+        all[d] = v->c.devices[d].ring;
+        v->c.devices[d].ring = all[d] / 2;
+    }
+    const clv_status status = planner_solver_search(v);
+    for (uint32_t d = 0; d < n; d++)
+        v->c.devices[d].ring = all[d];
+    free(all);
+    return status;
+}
+
+clv_status planner_consider_simpler(planner_solver *v)
+{
+    if (!v->best || !planner_solver_streams(&v->c))
+        return CLV_OK;
+    CLV_TRY(consider_half_rings(v));
+    if (core_plan_expected_ns(v->best) > SURPRISE * v->s.makespan_ns)
+        CLV_TRY(consider_without(v, is_of_some_experts));
+    return consider_without(v, is_part_or_streamed);
+}
+
+static double option_ns(const planner_solver *v, uint32_t option)
+{
+    const planner_solve_option *o = &v->c.options[option];
+    double ns = 0;
+    for (uint32_t i = 0; i < o->n_pieces; i++)
+        ns = fmax(ns, v->c.pieces[o->first_piece + i].ns);
+    return ns;
+}
+
+/* Nodes whole on the first device until it has worked for so long, then on the
+ * next. Whether the last one does not work longer. */
+static bool place_parts(const planner_solver *v, double most)
+{
+    uint32_t device = 0;
+    double work = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        uint32_t option = planner_whole_option(v, i, device);
+        if (work + option_ns(v, option) > most &&
+            device + 1 < v->plan->n_devices) {
+            option = planner_whole_option(v, i, ++device);
+            work = 0;
+        }
+        v->trial[i] = option;
+        work += option_ns(v, option);
+    }
+    return work <= most;
+}
+
+/* Each device has some of the nodes that follow one another, for the same time.
+ * So a run needs few exchanges, and devices work on one run each. */
+static clv_status consider_parts(planner_solver *v)
+{
+    double enough = 0, low = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        for (uint32_t d = 0; d < v->plan->n_devices; d++)
+            enough += option_ns(v, planner_whole_option(v, i, d));
+    for (uint32_t i = 0; i < PART_HALVINGS; i++) {
+        const double most = low + (enough - low) / 2;
+        *(place_parts(v, most) ? &enough : &low) = most;
+    }
+    place_parts(v, enough);
+    return planner_solver_compare(v, "consecutive nodes on each device");
+}
+
+clv_status planner_consider_flight(planner_solver *v)
+{
+    planner_loads loads;
+    if (v->plan->flight.n == 1 || !v->best)
+        return CLV_OK;
+    planner_loads_begin(&loads, v->plan->flight.n, v->best, v->chosen, &v->c);
+    for (uint32_t i = 0; i < FLIGHT_SEARCHES; i++) {
+        planner_solution s;
+        const uint32_t beam =
+            i % 2 ? PLANNER_STAGE_LOOK_AHEAD : PLANNER_STAGE_FIRST_DONE;
+        planner_loads_price(&loads, &v->c);
+        clv_status status = planner_search(
+            &v->c.problem, beam | PLANNER_STAGE_ALTERNATIVES, &s);
+        if (!status) {
+            planner_loads_move(&loads, &v->c, &s);
+            status = planner_solver_take(v, &s);
+        }
+        CLV_TRY(status);
+    }
+    planner_loads_clear(&v->c);
+    return consider_parts(v);
+}

@@ -1,0 +1,232 @@
+#include "solver.h"
+#include "compare.h"
+#include "learn.h"
+#include "limits.h"
+#include "../core/base/error.h"
+
+#include <stdlib.h>
+
+/* What is held for measuring does not count against a plan. */
+static void set_rooms(const planner_solver *v, clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        plan->devices[d].room = v->plan->devices[d].room;
+        plan->devices[d].given = v->plan->devices[d].given;
+        plan->devices[d].reserve = v->plan->devices[d].reserve;
+        plan->devices[d].work = v->plan->devices[d].work;
+        plan->devices[d].scratch = v->plan->devices[d].scratch;
+    }
+}
+
+clv_status planner_solver_plan(const planner_solver *v, const uint32_t *options,
+                               clv_plan **out)
+{
+    const clv_plan_params params = {.devices = v->devices,
+                                    .n_devices = v->plan->n_devices,
+                                    .n_flight = v->plan->flight.n,
+                                    .flight_symbols = v->plan->flight.symbols};
+    uint32_t n = 0, most = 0;
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        most += v->c.options[options[i]].n_pieces;
+    core_piece *pieces = calloc(most + 1u, sizeof *pieces);
+    if (!pieces)
+        return core_no_memory("for a plan");
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        const planner_solve_option *o = &v->c.options[options[i]];
+        for (uint32_t j = 0; j < o->n_pieces; j++) {
+            const core_piece *cut = &v->c.cuts[o->first_piece + j];
+            if (cut->node == CORE_NO_PIECE)
+                continue;
+            pieces[n] = *cut;
+            pieces[n++].node = i;
+        }
+    }
+    clv_status status =
+        planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
+    free(pieces);
+    if (!status)
+        set_rooms(v, *out);
+    return status;
+}
+
+/* The search does not see all that a plan takes: work takes longer beside
+ * others, and values between nodes lie in memory too. It is given less of the
+ * devices that the plan takes too much of. */
+static void tighten(planner_solver *v, const clv_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        planner_solve_device *dev = &v->c.devices[d];
+        const uint64_t over = planner_limits_over(plan, d);
+        double share = planner_limits_share(plan, d);
+        double most = core_device_max_share(v->devices[d]);
+        dev->memory -= over < dev->memory ? over : dev->memory;
+        if (most < 1 && share > most)
+            dev->max_share *= most / share;
+    }
+}
+
+/* Takes over the plan if it is better than the best one. */
+static bool adopt(planner_solver *v, clv_plan *plan, const char *what)
+{
+    const bool better = planner_is_better_plan(plan, v->best);
+    clv_log(v->plan->ctx, CLV_LOG_DEBUG,
+            "plan: %s: %.3f ms expected, %s memory and max_share%s", what,
+            core_plan_expected_ns(plan) / 1e6,
+            planner_is_legal_plan(plan) ? "within" : "past",
+            better ? "; the best so far" : "");
+    clv_plan_destroy(better ? v->best : plan);
+    if (better)
+        v->best = plan;
+    return better;
+}
+
+clv_status planner_solver_recall(planner_solver *v, planner_strategy strategy)
+{
+    clv_plan *plan;
+    if (strategy != PLANNER_STRATEGY_TENSOR || v->plan->flight.n > 1)
+        return CLV_OK;
+    CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
+    if (!plan)
+        return CLV_OK;
+    set_rooms(v, plan);
+    v->known = adopt(v, plan, "the best of earlier runs");
+    return CLV_OK;
+}
+
+bool planner_solver_adopt(planner_solver *v, clv_plan *plan, const char *what)
+{
+    if (!adopt(v, plan, what))
+        return false;
+    uint32_t *swap = v->chosen;
+    v->chosen = v->trial;
+    v->trial = swap;
+    return true;
+}
+
+/* Makes a plan of the trial's options; it becomes the best one if it is. */
+static clv_status consider(planner_solver *v, bool *taken)
+{
+    clv_plan *plan;
+    *taken = false;
+    CLV_TRY(planner_solver_plan(v, v->trial, &plan));
+    tighten(v, plan);
+    *taken = planner_solver_adopt(v, plan, "the search's");
+    return CLV_OK;
+}
+
+clv_status planner_solver_take(planner_solver *v, planner_solution *s)
+{
+    bool same = v->best != NULL, taken = false;
+    clv_log(v->plan->ctx, CLV_LOG_DEBUG, "plan: the search has %.3f ms",
+            s->makespan_ns / 1e6);
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
+        v->trial[i] = s->choices[i].option;
+        same = same && v->trial[i] == v->chosen[i];
+    }
+    if (same)
+        tighten(v, v->best);
+    clv_status status = same ? CLV_OK : consider(v, &taken);
+    if (status && status != CLV_ERR_NO_MEMORY) {
+        clv_log(v->plan->ctx, CLV_LOG_WARN, "the best plan cannot be had: %s",
+                clv_last_error());
+        status = CLV_OK;
+    }
+    if (taken || !v->s.choices) {
+        planner_solution_finish(&v->s);
+        v->s = *s;
+    } else {
+        planner_solution_finish(s);
+    }
+    return status;
+}
+
+/* The search, maybe with one of its two beams. */
+static clv_status consider_search(planner_solver *v, uint32_t without)
+{
+    planner_solution s;
+    CLV_TRY(planner_search(&v->c.problem, without, &s));
+    return planner_solver_take(v, &s);
+}
+
+bool planner_solver_streams(const planner_candidates *c)
+{
+    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+        if (c->cuts[i].streamed)
+            return true;
+    return false;
+}
+
+clv_status planner_solver_search(planner_solver *v)
+{
+    if (planner_solver_streams(&v->c))
+        return consider_search(v, 0);
+    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
+    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+}
+
+static bool is_whole(const planner_solver *v, uint32_t option)
+{
+    const planner_solve_option *o = &v->c.options[option];
+    return o->n_pieces == 1 && core_piece_is_whole(&v->c.cuts[o->first_piece]);
+}
+
+uint32_t planner_whole_option(const planner_solver *v, uint32_t node,
+                              uint32_t device)
+{
+    const planner_solve_node *n = &v->c.nodes[node];
+    uint32_t best = n->first_option;
+    double least = 0;
+    for (uint32_t i = 0; i < n->n_options; i++) {
+        uint32_t option = n->first_option + i;
+        const planner_solve_piece *p =
+            &v->c.pieces[v->c.options[option].first_piece];
+        if (!is_whole(v, option))
+            continue;
+        if (p->device == device)
+            return option;
+        if (!is_whole(v, best) || least == 0 || p->ns < least) {
+            best = option;
+            least = p->ns;
+        }
+    }
+    return best;
+}
+
+void planner_note_refined(planner_refined *all, planner_refined one)
+{
+    *all = one > *all ? one : *all;
+}
+
+clv_status planner_solver_compare(planner_solver *v, const char *what)
+{
+    clv_plan *plan;
+    planner_refined refined = PLANNER_REFINED_NOTHING;
+    CLV_TRY(planner_solver_plan(v, v->trial, &plan));
+    clv_status status =
+        v->measures ? planner_refine_plan(plan, v->profile, &refined) : CLV_OK;
+    planner_note_refined(&v->refined, refined);
+    if (status) {
+        clv_plan_destroy(plan);
+        return status;
+    }
+    tighten(v, plan);
+    planner_solver_adopt(v, plan, what);
+    return CLV_OK;
+}
+
+clv_status planner_whole_device(planner_solver *v, uint32_t device, double *ns)
+{
+    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+        v->trial[i] = planner_whole_option(v, i, device);
+    return planner_solve_evaluate(&v->c.problem, v->trial, NULL, NULL, ns);
+}
+
+void planner_solver_forget(planner_solver *v)
+{
+    clv_plan_destroy(v->best);
+    v->best = NULL;
+    v->known = false;
+    planner_solution_finish(&v->s);
+    planner_candidates_finish(&v->c);
+    v->c = (planner_candidates){0};
+}

@@ -1,0 +1,58 @@
+/*
+ * What a plan is searched for with: the candidates, and the best plan so far.
+ * solve.c goes through the ways to find plans; rivals.h has those that the
+ * search does not find by itself.
+ */
+#pragma once
+
+#include "candidates/candidates.h"
+#include "planner.h"
+#include "refine.h"
+
+typedef struct planner_solver {
+    planner_profile *profile;
+    const clv_plan *plan; /* devices, and what is to be planned */
+    clv_graph *graph;
+    clv_device **devices;
+    planner_candidates c;
+    planner_solution s; /* the search's best, with its alternatives */
+    uint32_t *trial;    /* [n_nodes] options */
+    uint32_t *chosen;   /* [n_nodes] those of the best plan */
+    clv_plan *best;     /* NULL: none yet */
+    bool known;         /* the best one is of earlier runs, not of options */
+    bool equal;         /* chances of experts in costs of candidates */
+    planner_refined refined; /* by measuring what rivals rely on, */
+    bool measures;           /* if that is still done */
+} planner_solver;
+
+/* A plan of these options, [n_nodes]. */
+clv_status planner_solver_plan(const planner_solver *v, const uint32_t *options,
+                               clv_plan **out);
+/* Compares the plan that did best in runs, if there is one. */
+clv_status planner_solver_recall(planner_solver *v, planner_strategy strategy);
+/* Takes over the plan, which is of the trial's options, if it is better than
+ * the best one; ends it otherwise. Whether it was. */
+bool planner_solver_adopt(planner_solver *v, clv_plan *plan, const char *what);
+/* Compares what the search found, which is taken over, with the best plan. The
+ * forecast, which knows more, decides. */
+clv_status planner_solver_take(planner_solver *v, planner_solution *s);
+/* Whether weights may pass through a device's memory. */
+bool planner_solver_streams(const planner_candidates *c);
+/* Searches, and takes what is found. Where weights are streamed, what limits
+ * make of a choice takes the time, and both beams begin alike: they are one
+ * search. */
+clv_status planner_solver_search(planner_solver *v);
+/* The option of a node: whole on the device if it takes the node, else where it
+ * is fastest. A node that no device takes whole has its first option. */
+uint32_t planner_whole_option(const planner_solver *v, uint32_t node,
+                              uint32_t device);
+/* *all: the most that was measured for any plan. */
+void planner_note_refined(planner_refined *all, planner_refined one);
+/* Makes a plan of the trial's options, and adopts it. It is known as well as
+ * the plan that it is compared with. */
+clv_status planner_solver_compare(planner_solver *v, const char *what);
+/* Sets the trial's options: as much as possible on one device, whole. *ns: what
+ * the search has for them. */
+clv_status planner_whole_device(planner_solver *v, uint32_t device, double *ns);
+/* Ends the best plan, the solution and the candidates. */
+void planner_solver_forget(planner_solver *v);
