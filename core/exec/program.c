@@ -151,8 +151,8 @@ static clv_status call_compile(void *arg)
     return core_program_get(job->dev, &job->request, &job->program);
 }
 
-/* Where programs keep second copies of weights: each step's have a part of the
- * room, as its weights are of all of the device's. */
+/* Second copies of weights: the room for them is divided among the device's
+ * steps, by the bytes of the weights that each binds. */
 static void limit_copies(const clv_plan *plan, uint32_t step,
                          core_compile *compile)
 {

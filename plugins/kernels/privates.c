@@ -1,5 +1,7 @@
 #include "privates.h"
 
+#include <cleave/plugin_queue.h>
+
 #include <stdlib.h>
 
 /* Of the memory that there is for repacked weights, for what comes after. */
@@ -160,28 +162,45 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Without them                                                              */
+/* As many as there is memory for                                            */
 
-uint64_t gpu_most_repacked(const clv_compile *compile)
-{
-    return compile->flags & CLV_COMPILE_SCARCE ? compile->repack_size
-                                               : UINT64_MAX;
-}
-
-bool gpu_repacks(const gpu_target *target)
+static bool repacks(const gpu_target *target)
 {
     return target->nvidia_ptx || target->coop_matrix || target->plain_matrix ||
            target->weights;
 }
 
-uint64_t gpu_less_repacked(const clv_host_api *host, const char *plugin,
-                           const char *device, uint64_t fitting)
+static uint64_t most_of(const clv_compile *compile)
 {
-    const uint64_t most = fitting - (fitting + LEFT_PART - 1) / LEFT_PART;
-    clv_log(host, CLV_LOG_WARN,
-            "%s: no memory for more than %.1f MiB of repacked weights; where "
-            "they are missing, products of few rows go without, others repack "
-            "them in each run, as by %s.weights=auto",
-            device, (double)most / 0x1p20, plugin);
-    return most;
+    return compile->flags & CLV_COMPILE_SCARCE ? compile->repack_size
+                                               : UINT64_MAX;
+}
+
+/* What to try after there was memory for so many bytes. */
+static uint64_t less_than(uint64_t fitting)
+{
+    return fitting - (fitting + LEFT_PART - 1) / LEFT_PART;
+}
+
+clv_status gpu_compile_repacked(clv_plugin_device *dev, const char *device,
+                                const gpu_target *target,
+                                const clv_compile *compile,
+                                gpu_try_compile try_compile,
+                                clv_plugin_program **out)
+{
+    uint64_t most = most_of(compile), fitting = 0;
+    bool again = false;
+    clv_status status = try_compile(dev, compile, most, &fitting, out);
+    while (most && status == CLV_ERR_NO_MEMORY && repacks(target) &&
+           !clv_queue_usable(dev)) {
+        most = again ? 0 : less_than(fitting);
+        again = true;
+        clv_log(clv_base(dev)->host, CLV_LOG_WARN,
+                "%s: no memory for more than %.1f MiB of repacked weights; "
+                "where they are missing, products of few rows go without, "
+                "others repack them in each run",
+                device, (double)most / 0x1p20);
+        status = try_compile(dev, compile, most, &fitting, out);
+    }
+    return status;
 }

@@ -51,11 +51,17 @@ void gpu_privates_free(const gpu_privates_plugin *plugin,
                        const clv_host_api *host, clv_plugin_program *prog,
                        const gpu_code *code, gpu_cache *cache, gpu_privates *p);
 
-/* Bytes that repacked weights of the program may take. */
-uint64_t gpu_most_repacked(const clv_compile *compile);
-/* Whether code for the target repacks weights. */
-bool gpu_repacks(const gpu_target *target);
-/* What to try after there was memory for `fitting` bytes only; logs that some
- * products use weights as they are bound. plugin, device: names. */
-uint64_t gpu_less_repacked(const clv_host_api *host, const char *plugin,
-                           const char *device, uint64_t fitting);
+/* A compilation in which repacked weights take `most` bytes at most. *fitting,
+ * after a failure: as in gpu_privates. */
+typedef clv_status (*gpu_try_compile)(clv_plugin_device *dev,
+                                      const clv_compile *compile, uint64_t most,
+                                      uint64_t *fitting,
+                                      clv_plugin_program **out);
+/* Repacked weights are a second copy, for which there may be no memory though
+ * the host allows it. Then tries again with a part of what there was memory
+ * for, and at last without; a warning says so. device: its name for people. */
+clv_status gpu_compile_repacked(clv_plugin_device *dev, const char *device,
+                                const gpu_target *target,
+                                const clv_compile *compile,
+                                gpu_try_compile try_compile,
+                                clv_plugin_program **out);

@@ -133,26 +133,15 @@ static clv_status try_compile(clv_plugin_device *dev, const clv_compile *c,
     return status;
 }
 
-/* Repacked weights are a second copy, for which there may be no memory. */
 clv_status ocl_program_compile(clv_plugin_device *dev,
                                const clv_compile *compile,
                                clv_plugin_program **out)
 {
     clv_compile c;
-    uint64_t fitting;
     CLV_TRY(clv_queue_usable(dev));
     clv_read(&c, sizeof c, compile);
-    uint64_t most = gpu_most_repacked(&c);
-    clv_status status = try_compile(dev, &c, most, &fitting, out);
-    for (bool again = false;
-         most && status == CLV_ERR_NO_MEMORY && gpu_repacks(&dev->target) &&
-         !clv_queue_usable(dev);
-         again = true) {
-        most = gpu_less_repacked(dev->base.host, "opencl", dev->label,
-                                 again ? 0 : fitting);
-        status = try_compile(dev, &c, most, &fitting, out);
-    }
-    return status;
+    return gpu_compile_repacked(dev, dev->label, &dev->target, &c, try_compile,
+                                out);
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)

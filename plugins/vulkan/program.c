@@ -119,27 +119,16 @@ static clv_status try_make(clv_plugin_device *dev, const clv_compile *compile,
     return status;
 }
 
-/* Repacked weights are a second copy, for which there may be no memory. */
 clv_status vk_program_compile(clv_plugin_device *dev,
                               const clv_compile *compile,
                               clv_plugin_program **out)
 {
     clv_compile c;
-    uint64_t fitting;
     CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    uint64_t most = gpu_most_repacked(&c);
-    clv_status status = try_make(dev, &c, most, &fitting, out);
-    for (bool again = false;
-         most && status == CLV_ERR_NO_MEMORY && gpu_repacks(&dev->target) &&
-         !clv_queue_usable(dev);
-         again = true) {
-        most = gpu_less_repacked(dev->base.host, "vulkan", dev->label,
-                                 again ? 0 : fitting);
-        status = try_make(dev, &c, most, &fitting, out);
-    }
-    return status;
+    return gpu_compile_repacked(dev, dev->label, &dev->target, &c, try_make,
+                                out);
 }
 
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
