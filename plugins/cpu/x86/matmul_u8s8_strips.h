@@ -9,21 +9,10 @@
 
 /*
  * Rows of x from which strips are faster than weights read as they are stored,
- * and from which panels are faster than strips. GOP/s of one core, k = 2048,
- * 128 rows of w at a time:
- *
- *   rows of x              3     4     5     8    16    32    64   128
- *   Q4_0, as stored      117   113    96   101
- *         strips         120   147   169   225   321   340   387   383
- *         panels                           145   242   276   345   365
- *   Q6_K, as stored       95   101    89    96
- *         strips          80   107   124   166   223   271   296   272
- *         panels                           114   164   222   265   278
- *
- * The pieces and the sums of 64 rows fit the first cache; strips would have to
- * be turned again for others. In a model of Q6_K 4 rows are 5% slower by strips
- * although a core alone is faster. The file of a format may say that strips pay
- * from fewer rows on.
+ * and from which panels are faster than strips: docs/performance.md. The pieces
+ * and the sums of 64 rows fit the first cache; strips would have to be turned
+ * again for others. The file of a format may say that strips pay from fewer
+ * rows on.
  */
 #ifndef STRIPS_FROM
 #define STRIPS_FROM 5
