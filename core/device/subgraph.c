@@ -45,7 +45,7 @@ static clv_status layout_size(const clv_tensor_desc *desc, uint64_t *out)
 clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
                           uint64_t *out)
 {
-    if (desc->layout != CLV_LAYOUT_LINEAR)
+    if (desc->layout != CLV_LAYOUT_LINEAR && desc->layout != CLV_LAYOUT_PRIVATE)
         return layout_size(desc, out);
     uint32_t block, block_bytes, last = desc->rank - 1;
     if (desc->rank < 1 || desc->rank > CLV_MAX_RANK ||

@@ -241,12 +241,18 @@ typedef enum clv_storage {
  * product, k as [O,I] for scores, v as [I,O] for sums: rows of the cache are
  * axis O of k and axis I of v. So k lies as it does in LINEAR, and v
  * transposed.
+ *
+ * PRIVATE is of weights alone, in buffers. Their rows, those of all dimensions
+ * but the last, lie in blocks of clv_op_caps.private_rows, of which there is a
+ * whole number: each takes as many bytes as in LINEAR, in the same order of
+ * blocks. What is inside a block is the device's. It makes them by a CONVERT
+ * from LINEAR to PRIVATE of the same dtype, of any whole number of blocks.
  */
 typedef enum clv_layout {
     CLV_LAYOUT_LINEAR = 0,  /* by strides */
     CLV_LAYOUT_SLICES4 = 1, /* channels in zero-padded slices of 4, DSHWBC4 */
     CLV_LAYOUT_WEIGHTS = 2, /* (G, S_O, O4, HWD, S_I, I4) */
-    CLV_LAYOUT_PRIVATE = 3, /* the plugin's own; opaque to the host */
+    CLV_LAYOUT_PRIVATE = 3, /* the device's own, of weights */
 } clv_layout;
 
 /* Role of a tensor in a graph. */
@@ -539,11 +545,14 @@ typedef struct clv_op_caps {
     uint32_t answer;      /* clv_answer */
     uint32_t error_class; /* clv_error_class */
     char reason[120];     /* for a "no": what, limit; NUL-terminated */
-    /* clv_layout that the device prefers for each input that is a state; 0: as
-       it is. A state that a plan uses on one device alone, whole, and for which
-       all nodes there prefer the same, may get that layout: the host asks again
-       with it in the tensor's description, and compiles so if the answer is
-       yes. Else the node runs as it is. */
+    /* clv_layout that the device prefers for each input that is a state or a
+       weight; 0: as it is. The host asks again with it in the tensor's
+       description, and compiles so if the answer is yes. Else the node runs as
+       it is. A state may get WEIGHTS where a plan uses it on one device alone,
+       whole, and all nodes there prefer it. A weight may get PRIVATE where it
+       is copied to the device's own memory and all nodes there prefer it. All
+       nodes that prefer it for weights of one dtype and one length of rows read
+       the same. */
     uint32_t layouts[CLV_MAX_INPUTS];
     clv_axis_limit rows, sequence, channels;
     const int64_t *static_shapes; /* n_static sequence lengths; valid until the
@@ -565,6 +574,8 @@ typedef struct clv_op_caps {
     /* A node that names one of them (clv_node.variant) is answered for as it is
        computed so, with the same list. */
     clv_variant variants[CLV_MAX_VARIANTS];
+    uint32_t private_rows; /* of a block of CLV_LAYOUT_PRIVATE; 0: 1 */
+    uint32_t reserved;
 } clv_op_caps;
 
 /* ------------------------------------------------------------------------ */

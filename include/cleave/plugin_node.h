@@ -254,6 +254,20 @@ static inline int clv_is_linear(const clv_tensor_desc *t)
     return t->storage == CLV_STORAGE_BUFFER && t->layout == CLV_LAYOUT_LINEAR;
 }
 
+static inline int clv_is_private(const clv_tensor_desc *t)
+{
+    return t->storage == CLV_STORAGE_BUFFER &&
+           t->layout == CLV_LAYOUT_PRIVATE && clv_is_dense(t);
+}
+
+/* Whether y is what CONVERT makes of weights x, in the device's own layout. */
+static inline int clv_is_private_of(const clv_tensor_desc *y,
+                                    const clv_tensor_desc *x)
+{
+    return clv_is_private(y) && clv_is_linear(x) && clv_is_dense(x) &&
+           x->dtype == y->dtype && !x->quant && !y->quant;
+}
+
 /* Copies the scales of t, the quantised tensor i. */
 static inline int clv_read_scales(const clv_subgraph *g, uint32_t i,
                                   const clv_tensor_desc *t,
@@ -322,8 +336,10 @@ typedef struct clv_checked_node {
 } clv_checked_node;
 
 enum {
-    CLV_NODE_WEIGHT_STATES = 1u << 0, /* states may be in CLV_LAYOUT_WEIGHTS;
-                                         their strides are filled in */
+    CLV_NODE_WEIGHT_STATES = 1u << 0,   /* states may be in CLV_LAYOUT_WEIGHTS;
+                                           their strides are filled in */
+    CLV_NODE_PRIVATE_WEIGHTS = 1u << 1, /* weights may be in CLV_LAYOUT_PRIVATE,
+                                           and CONVERT may bring them into it */
 };
 
 /* A reason that begins with the op's name; 0. */
@@ -441,7 +457,12 @@ static inline int clv_read_operand(const clv_subgraph *g, clv_checked_node *n,
                         t->usage == CLV_USAGE_STATE && t->rank == 2 &&
                         elements == 1 &&
                         clv_layout_strides(t, (uint32_t)bytes, t->strides);
-    if (!weights && !clv_is_linear(t))
+    const int is_private = flags & CLV_NODE_PRIVATE_WEIGHTS &&
+                           clv_is_private(t) &&
+                           (input ? t->usage == CLV_USAGE_WEIGHT
+                                  : n->node.op == CLV_OP_CONVERT &&
+                                        clv_is_private_of(t, &n->in[0]));
+    if (!weights && !is_private && !clv_is_linear(t))
         return clv_node_no(n,
                            "%s is in storage %u and layout %u, not a linear "
                            "buffer",

@@ -113,7 +113,7 @@ static inline uint64_t clv_tensor_size(const clv_tensor_desc *t,
 {
     int64_t elements, size, strides[CLV_MAX_RANK];
     clv_block(t->dtype, &elements, &size);
-    if (t->layout != CLV_LAYOUT_LINEAR) {
+    if (t->layout != CLV_LAYOUT_LINEAR && t->layout != CLV_LAYOUT_PRIVATE) {
         uint32_t axes[CLV_MAX_RANK];
         clv_layout_map map;
         return clv_layout_of(t, &map, axes)
