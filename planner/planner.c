@@ -326,8 +326,8 @@ static clv_status derive(clv_plan *plan, const clv_op_caps *all)
         status = own_answers(plan, asked ? asked : all, caps);
     if (!status)
         status = name_variants(plan, caps);
-    if (!status && agrees(plan))
-        status = planner_layouts(plan, caps, &preferred);
+    if (!status)
+        status = planner_layouts(plan, caps, agrees(plan), &preferred);
     if (!status && (planner_find_local(plan) || preferred))
         status = planner_transfers(plan, &streams, &caps);
     if (!status) {

@@ -87,6 +87,10 @@ static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
     else if ((caps->answer == CLV_ANSWER_STATIC || caps->n_static) &&
              (!caps->n_static || !caps->static_shapes))
         wrong = "static shapes without a list of them";
+    else if (caps->private_rows > CLV_MAX_PRIVATE_ROWS ||
+             (caps->private_rows && !core_is_pow2(caps->private_rows)))
+        wrong = "blocks of rows that are no power of two, or past "
+                "CLV_MAX_PRIVATE_ROWS";
     for (uint32_t i = 0; !wrong && i < caps->n_static; i++)
         if (caps->static_shapes[i] <= 0)
             wrong = "a static shape that is not positive";

@@ -152,6 +152,7 @@ clv_status core_device_open(core_plugin *plugin, uint32_t index,
                          plugin->api.name, index);
     pthread_mutex_init(&dev->mutex, NULL);
     pthread_mutex_init(&dev->stage_mutex, NULL);
+    pthread_mutex_init(&dev->relayout_mutex, NULL);
     dev->ctx = plugin->ctx;
     dev->plugin = plugin;
     dev->plugin_index = index;
@@ -221,6 +222,7 @@ void core_device_close(clv_device *dev)
     }
     core_submit_scratch_destroy(dev->scratch);
     pthread_mutex_destroy(&dev->stage_mutex);
+    pthread_mutex_destroy(&dev->relayout_mutex);
     pthread_mutex_destroy(&dev->mutex);
     free(dev->mem_types);
     free(dev);

@@ -56,6 +56,10 @@ struct clv_device {
     struct core_stage *stage;
     uint32_t stage_users;
     uint64_t stage_bytes; /* that are to pass */
+
+    pthread_mutex_t relayout_mutex; /* held while weights are brought into the
+                                       device's layout, and protects: */
+    struct core_relayout *relayout;
 };
 
 /* Makes a device of the plugin's index-th one and appends nothing: the caller

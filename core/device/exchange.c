@@ -1,6 +1,7 @@
 #include "memory.h"
 #include "answer.h"
 #include "loss.h"
+#include "relayout.h"
 #include "submit.h"
 
 #include <stdlib.h>
@@ -112,6 +113,7 @@ void core_device_release_staging(clv_device *dev)
     }
     pthread_mutex_unlock(&dev->stage_mutex);
     stage_free(last);
+    core_device_release_relayout(dev);
 }
 
 /* The device's shared one, with stage_mutex locked, or a new one. */
@@ -292,6 +294,12 @@ clv_status core_buffer_write(core_buffer *buf, uint64_t base,
     return transfer(buf, base, at, (void *)(uintptr_t)host, TO_DEVICE);
 }
 
+clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
+                            const void *host)
+{
+    return transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+}
+
 /* To memory that the host sees. */
 static clv_status fill_visible(core_buffer *buf, const core_runs *at,
                                const char *host)
@@ -319,7 +327,7 @@ clv_status core_device_copy(clv_device *dev, uint64_t align,
         core_device_staging_type(dev, &type);
     if (!visible && core_device_has_local(dev, &local)) {
         CLV_TRY(core_device_alloc_local(dev, size, "a weight", &buf));
-        status = transfer(buf, 0, at, (void *)(uintptr_t)host, PACKED);
+        status = core_buffer_pack(buf, at, host);
     } else {
         CLV_TRY(core_buffer_alloc(dev, type, size, &buf));
         status = fill_visible(buf, at, host);

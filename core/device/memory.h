@@ -47,6 +47,10 @@ typedef struct core_runs {
  */
 clv_status core_buffer_write(core_buffer *buf, uint64_t base,
                              const core_runs *at, const void *host);
+/* The ranges of the host's bytes, one behind the other, from the buffer's begin
+ * on. */
+clv_status core_buffer_pack(core_buffer *buf, const core_runs *at,
+                            const void *host);
 clv_status core_buffer_read(core_buffer *buf, uint64_t base,
                             const core_runs *at, void *host);
 clv_status core_buffer_zero(core_buffer *buf, uint64_t base,

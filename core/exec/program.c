@@ -91,7 +91,7 @@ static void extract_finish(extract *e)
 static clv_status weight_binding(const clv_plan *plan, const core_load *load,
                                  core_binding *binding)
 {
-    bool whole = load->holding != CORE_HOLD_COPY || load->whole;
+    bool whole = load->whole || load->holding == CORE_HOLD_IMPORT;
     const core_object *object;
     CLV_TRY(core_exec_weight(plan, load, &object));
     binding->buffer = object->buffer;
@@ -152,7 +152,7 @@ static clv_status call_compile(void *arg)
 }
 
 /* Second copies of weights: the room for them is divided among the device's
- * steps, by the bytes of the weights that each binds. */
+ * steps, by the bytes of the weights that each binds and might copy. */
 static void limit_copies(const clv_plan *plan, uint32_t step,
                          core_compile *compile)
 {
@@ -166,7 +166,8 @@ static void limit_copies(const clv_plan *plan, uint32_t step,
     if (room == UINT64_MAX)
         return;
     for (uint32_t i = 0; i < compile->n_weights; i++)
-        bound += compile->weights[i].size;
+        if (!compile->graph->tensors[compile->weights[i].tensor].layout)
+            bound += compile->weights[i].size;
     compile->flags |= CLV_COMPILE_SCARCE;
     compile->repack_size =
         bound < weights

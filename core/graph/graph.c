@@ -335,6 +335,15 @@ void core_desc_set_dense(clv_tensor_desc *desc)
     }
 }
 
+bool core_desc_is_dense(const clv_tensor_desc *desc)
+{
+    static const int64_t none[CLV_MAX_RANK];
+    clv_tensor_desc dense = *desc;
+    core_desc_set_dense(&dense);
+    return !memcmp(desc->strides, none, sizeof none) ||
+           !memcmp(desc->strides, dense.strides, sizeof dense.strides);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Ops                                                                       */
 

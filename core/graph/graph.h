@@ -51,6 +51,8 @@ clv_node *core_graph_add_node(clv_graph *graph, const clv_node *node);
 uint64_t core_view_offset(const clv_graph *graph, clv_value value);
 /* Gives it the strides of a dense tensor, in bytes. */
 void core_desc_set_dense(clv_tensor_desc *desc);
+/* Whether it has them, or none. */
+bool core_desc_is_dense(const clv_tensor_desc *desc);
 /* The scales of a quantised value; CLV_NO_TENSOR: it has none. */
 static inline clv_value core_value_scales(const clv_graph *graph,
                                           clv_value value)

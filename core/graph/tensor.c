@@ -1,6 +1,7 @@
 #include "tensor.h"
 #include "../device/answer.h"
 #include "../device/loss.h"
+#include "../device/relayout.h"
 #include "shape.h"
 
 #include <stdlib.h>
@@ -349,6 +350,21 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
     return status;
 }
 
+/* The ranges are whole rows, or each a part of one. */
+static clv_status make_private(const clv_tensor *tensor, clv_device *dev,
+                               const core_runs *range, core_buffer **out)
+{
+    const int64_t length = tensor->dims[tensor->rank - 1];
+    uint32_t elements, bytes;
+    clv_dtype_block(tensor->dtype, &elements, &bytes);
+    const uint64_t row = (uint64_t)length / elements * bytes;
+    return core_device_relayout(dev, tensor->dtype,
+                                range->bytes < row
+                                    ? (int64_t)(range->bytes / bytes * elements)
+                                    : length,
+                                range, tensor->memory->data, out);
+}
+
 /* want: its holding, size and range are set. */
 static clv_status make_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, const core_object *want,
@@ -363,6 +379,8 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
     const clv_status status =
         want->holding == CORE_HOLD_IMPORT
             ? core_memory_import(tensor->memory, dev, object)
+        : want->holding == CORE_HOLD_PRIVATE
+            ? make_private(tensor, dev, &object->range, &object->buffer)
             : core_device_copy(dev, align, &object->range, tensor->memory->data,
                                want->holding == CORE_HOLD_STREAM,
                                &object->buffer);
@@ -381,13 +399,19 @@ static bool same_runs(const core_runs *a, const core_runs *b)
            (a->n < 2 || a->pitch == b->pitch);
 }
 
+/* Of a weight, in the device's own memory. */
+static bool is_own_copy(uint32_t holding)
+{
+    return holding == CORE_HOLD_COPY || holding == CORE_HOLD_PRIVATE;
+}
+
 /* Imports keep the host's address; copies begin where their memory does. */
 static bool object_serves(const core_object *object, const clv_device *dev,
                           uint64_t align, const core_object *want)
 {
     return object->buffer->dev == dev && object->holding == want->holding &&
            same_runs(&object->range, &want->range) &&
-           (want->holding != CORE_HOLD_COPY ||
+           (!is_own_copy(want->holding) ||
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
 
@@ -541,7 +565,7 @@ bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,
 {
     pthread_mutex_lock(&tensor->mutex);
     const core_object *o = tensor->objects;
-    while (o && (o->holding != CORE_HOLD_COPY || !o->users ||
+    while (o && (!is_own_copy(o->holding) || !o->users ||
                  o->buffer->dev != dev || index--))
         o = o->next;
     const core_reach *r = tensor->reaches;
@@ -572,7 +596,7 @@ void core_tensor_leave(clv_tensor *tensor, const core_object *object)
 
 static bool is_unused(const core_object *object, const clv_device *dev)
 {
-    return (object->holding == CORE_HOLD_COPY ||
+    return (is_own_copy(object->holding) ||
             object->holding == CORE_HOLD_STREAM) &&
            !object->users && object->buffer->dev == dev;
 }
@@ -582,7 +606,7 @@ uint64_t core_tensor_unused_bytes(clv_tensor *tensor, const clv_device *dev)
     uint64_t sum = 0;
     pthread_mutex_lock(&tensor->mutex);
     for (const core_object *o = tensor->objects; o; o = o->next)
-        if (is_unused(o, dev) && o->holding == CORE_HOLD_COPY)
+        if (is_unused(o, dev) && is_own_copy(o->holding))
             sum += o->size;
     pthread_mutex_unlock(&tensor->mutex);
     return sum;

@@ -31,6 +31,8 @@ typedef enum core_holding {
                              date: see below */
     CORE_HOLD_STREAM = 3, /* memory of its own that the host sees, filled once,
                              from which runs copy: weights only */
+    CORE_HOLD_PRIVATE = 4, /* as COPY, in CLV_LAYOUT_PRIVATE: whole rows, or
+                              parts of rows, of weights */
 } core_holding;
 
 typedef struct core_object {
@@ -43,7 +45,7 @@ typedef struct core_object {
     core_runs range;       /* of the tensor's bytes: the ranges it holds,
                               without gaps */
     uint32_t memory;       /* LOCAL: its bit in clv_tensor.regions */
-    uint32_t users;        /* COPY, STREAM: execs; 0: it may go */
+    uint32_t users;        /* of what is filled once: execs; 0: it may go */
     struct core_object *next;
 } core_object;
 
@@ -100,15 +102,15 @@ static inline core_runs core_tensor_whole(const clv_tensor *tensor)
 clv_status core_tensor_object(clv_tensor *tensor, clv_device *dev,
                               uint64_t align, uint32_t holding,
                               const core_runs *range, const core_object **out);
-/* Whether there is a copy of these ranges on dev already, COPY or STREAM, or
- * one that some exec uses; IMPORT: whether one reaches them. */
+/* Whether there is such a copy of these ranges on dev already, or one that some
+ * exec uses; IMPORT: whether one reaches them. */
 bool core_tensor_has_copy(clv_tensor *tensor, const clv_device *dev,
                           uint64_t align, uint32_t holding,
                           const core_runs *range);
 bool core_tensor_has_used_copy(clv_tensor *tensor, const clv_device *dev,
                                uint64_t align, uint32_t holding,
                                const core_runs *range);
-/* The index-th COPY on dev that some exec uses, by the ranges that it holds, or
+/* The index-th copy in dev's own memory that some exec uses, by its ranges, or
  * of a device of a limited address space the index-th part that it reaches;
  * false: there are no more. */
 bool core_tensor_copy_at(clv_tensor *tensor, const clv_device *dev,

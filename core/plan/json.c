@@ -102,9 +102,10 @@ static void json_loads(core_text *text, const clv_plan *plan)
                       "%s{\"weight\":%u,\"device\":%u,\"how\":\"%s\","
                       "\"bytes\":%llu}",
                       comma(i), load->weight, load->device,
-                      load->streamed                    ? "stream"
-                      : load->holding == CORE_HOLD_COPY ? "copy"
-                                                        : "import",
+                      load->streamed                       ? "stream"
+                      : load->holding == CORE_HOLD_COPY    ? "copy"
+                      : load->holding == CORE_HOLD_PRIVATE ? "private"
+                                                           : "import",
                       (unsigned long long)load->bytes);
     }
     core_text_add(text, "],\n");

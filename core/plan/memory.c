@@ -121,13 +121,18 @@ uint64_t core_plan_room_for_copies(const clv_plan *plan, uint32_t device,
     const core_plan_device *d = &plan->devices[device];
     const uint64_t all = budget_of(d->dev);
     clv_memory_use use = {0};
+    uint64_t there = 0;
     add_values(plan, d->dev, false, &use);
     *weights = 0;
     for (uint32_t i = 0; i < plan->n_loads; i++)
         if (plan->loads[i].device == device &&
-            lies_there(plan, &plan->loads[i], d->dev))
-            *weights += plan->loads[i].bytes;
-    const uint64_t used = all / LONGER_RUNS_PART + *weights + use.states +
+            lies_there(plan, &plan->loads[i], d->dev)) {
+            there += plan->loads[i].bytes;
+            *weights += plan->loads[i].holding == CORE_HOLD_PRIVATE
+                            ? 0
+                            : plan->loads[i].bytes;
+        }
+    const uint64_t used = all / LONGER_RUNS_PART + there + use.states +
                           (use.values > d->reserve ? use.values : d->reserve);
     return !all ? UINT64_MAX : all > used ? all - used : 0;
 }

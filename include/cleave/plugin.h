@@ -539,6 +539,7 @@ typedef struct clv_variant {
 } clv_variant;
 
 #define CLV_MAX_VARIANTS 4 /* of a node */
+#define CLV_MAX_PRIVATE_ROWS 256
 
 typedef struct clv_op_caps {
     clv_header header;
@@ -574,7 +575,8 @@ typedef struct clv_op_caps {
     /* A node that names one of them (clv_node.variant) is answered for as it is
        computed so, with the same list. */
     clv_variant variants[CLV_MAX_VARIANTS];
-    uint32_t private_rows; /* of a block of CLV_LAYOUT_PRIVATE; 0: 1 */
+    uint32_t private_rows; /* of a block of CLV_LAYOUT_PRIVATE: a power of two,
+                              at most CLV_MAX_PRIVATE_ROWS; 0: 1 */
     uint32_t reserved;
 } clv_op_caps;
 

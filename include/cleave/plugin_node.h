@@ -457,11 +457,11 @@ static inline int clv_read_operand(const clv_subgraph *g, clv_checked_node *n,
                         t->usage == CLV_USAGE_STATE && t->rank == 2 &&
                         elements == 1 &&
                         clv_layout_strides(t, (uint32_t)bytes, t->strides);
-    const int is_private = flags & CLV_NODE_PRIVATE_WEIGHTS &&
-                           clv_is_private(t) &&
-                           (input ? t->usage == CLV_USAGE_WEIGHT
-                                  : n->node.op == CLV_OP_CONVERT &&
-                                        clv_is_private_of(t, &n->in[0]));
+    const int is_private =
+        flags & CLV_NODE_PRIVATE_WEIGHTS && clv_is_private(t) &&
+        (input
+             ? t->usage == CLV_USAGE_WEIGHT
+             : n->node.op == CLV_OP_CONVERT && clv_is_private_of(t, &n->in[0]));
     if (!weights && !is_private && !clv_is_linear(t))
         return clv_node_no(n,
                            "%s is in storage %u and layout %u, not a linear "

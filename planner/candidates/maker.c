@@ -194,6 +194,21 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
     return true;
 }
 
+static bool is_used_there(const planner_maker *m, const core_piece *piece,
+                          const core_runs *range)
+{
+    static const uint32_t local[] = {CORE_HOLD_COPY, CORE_HOLD_PRIVATE};
+    static const uint32_t in_place[] = {CORE_HOLD_IMPORT};
+    const bool own = m->devices[piece->device].memory_index;
+    const uint32_t *holdings = own ? local : in_place;
+    bool used = false;
+    for (uint32_t i = 0; i < (own ? 2 : 1) && !used; i++)
+        used = core_tensor_has_used_copy(weight_of(m, piece),
+                                         planner_maker_device(m, piece->device),
+                                         m->align, holdings[i], range);
+    return used;
+}
+
 /* Bytes of the weight that the piece's device has to hold and that no exec uses
  * there yet. */
 static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
@@ -202,12 +217,7 @@ static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
     if (planner_maker_streams(m, piece->device) ||
         !weight_range(m, piece, &range))
         return 0;
-    const bool local = m->devices[piece->device].memory_index;
-    return core_tensor_has_used_copy(
-               weight_of(m, piece), planner_maker_device(m, piece->device),
-               m->align, local ? CORE_HOLD_COPY : CORE_HOLD_IMPORT, &range)
-               ? 0
-               : range.bytes * range.n;
+    return is_used_there(m, piece, &range) ? 0 : range.bytes * range.n;
 }
 
 static bool same_range(core_range a, core_range b)

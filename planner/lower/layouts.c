@@ -1,6 +1,6 @@
 /*
- * Layouts of states. What lies where is the plan's: a device says what it would
- * like, and is asked again once it is decided.
+ * Layouts of states and weights. What lies where is the plan's: a device says
+ * what it would like, and is asked again once it is decided.
  */
 #include "../../core/graph/tensor.h"
 #include "../../core/device/subgraph.h"
@@ -12,12 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What those who use a state ask for. */
+/* What those who use a state, or a weight or a view of one, ask for. */
 typedef struct preference {
     bool used, off; /* off: it stays as it is */
     uint32_t device, layout;
-    uint8_t axes[2]; /* as ATTENTION reads it; NONE: none does */
+    uint8_t axes[2];        /* as ATTENTION reads it; NONE: none does */
+    int64_t rows;           /* of a block of PRIVATE */
+    clv_tensor_desc linear; /* as it is */
 } preference;
+
+typedef struct preferences {
+    preference *of; /* [n] by value of plan->graph */
+    uint32_t n;
+} preferences;
 
 /* Which dimension of a state is O and which is I, where a node says so. */
 static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
@@ -30,69 +37,105 @@ static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
     return true;
 }
 
+static bool is_weight(const clv_graph *graph, clv_value value)
+{
+    return graph->tensors[value].usage == CLV_USAGE_WEIGHT;
+}
+
+/* A state may have a layout as a whole, and a weight's view one of its own. */
+static bool may_have(const clv_graph *graph, clv_value value)
+{
+    return is_weight(graph, value) || graph->values[value].base == value;
+}
+
 static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
-                    uint32_t input, preference *preferences)
+                    uint32_t input, preference *all)
 {
     const clv_graph *graph = plan->graph;
     const clv_node *node = &graph->nodes[i];
     const clv_value value = node->inputs[input];
+    const clv_value of =
+        is_weight(graph, value) ? value : graph->values[value].base;
+    const int64_t rows = caps[i].private_rows ? caps[i].private_rows : 1;
+    preference *w = &all[of];
     uint8_t axes[2];
-    if (value == CLV_NO_TENSOR)
-        return;
-    const clv_value base = graph->values[value].base;
-    preference *w = &preferences[base];
-    if (graph->tensors[base].usage != CLV_USAGE_STATE)
-        return;
     if (!w->used) {
-        w->used = true;
-        w->device = plan->parts[i].device;
-        w->layout = caps[i].layouts[input];
+        *w = (preference){.used = true,
+                          .device = plan->parts[i].device,
+                          .layout = caps[i].layouts[input],
+                          .rows = rows,
+                          .linear = graph->tensors[of]};
     }
-    w->off |= base != value || w->device != plan->parts[i].device ||
-              w->layout != caps[i].layouts[input];
+    w->off |= !may_have(graph, value) || w->device != plan->parts[i].device ||
+              w->layout != caps[i].layouts[input] || w->rows != rows;
     if (!axes_of(node, input, axes))
         return;
     w->off |= w->axes[0] && memcmp(w->axes, axes, sizeof axes);
     memcpy(w->axes, axes, sizeof axes);
 }
 
-/* Whether the device can have a tensor so. */
-static bool can_have(const clv_plan *plan, const clv_tensor_desc *desc,
-                     const preference *w)
+static bool can_have_state(const clv_plan *plan, const clv_tensor_desc *desc,
+                           const preference *w)
 {
     const clv_device *dev = plan->devices[w->device].dev;
     uint64_t size;
-    return w->used && !w->off && w->layout == CLV_LAYOUT_WEIGHTS &&
-           w->axes[0] && desc->rank == 2 &&
+    return w->layout == CLV_LAYOUT_WEIGHTS && w->axes[0] && desc->rank == 2 &&
            !core_desc_size(desc, NULL, &size) &&
            (plan->devices[w->device].local ||
             !core_tensor_can_share(dev, size, false));
 }
 
+/* Whole blocks of rows that are copied to memory of the device's own, each
+ * row's bytes in one range. */
+static bool can_have_weight(const clv_plan *plan, clv_value value,
+                            const preference *w)
+{
+    const clv_tensor_desc *desc = &w->linear;
+    const clv_tensor *tensor = plan->graph->values[value].weight;
+    const core_bounds box = core_bounds_of(plan->graph, value);
+    int64_t rows = 1;
+    uint32_t elements, bytes;
+    core_runs runs;
+    for (uint32_t i = 0; i + 1 < desc->rank; i++)
+        rows *= desc->dims[i];
+    return w->layout == CLV_LAYOUT_PRIVATE && plan->devices[w->device].local &&
+           desc->rank > 1 && desc->rank == tensor->rank &&
+           desc->dtype == tensor->dtype && !desc->quant &&
+           rows % w->rows == 0 && core_desc_is_dense(desc) &&
+           core_bounds_runs(desc->dtype, desc->rank, tensor->dims, &box,
+                            &runs) &&
+           clv_dtype_block(desc->dtype, &elements, &bytes) &&
+           (runs.n == 1 || runs.bytes == (uint64_t)desc->dims[desc->rank - 1] /
+                                             elements * bytes);
+}
+
 /* Writes the preferences that are granted into the graph's tensors, the others
- * out of them; how many there are. */
-static uint32_t describe(clv_plan *plan, preference *preferences)
+ * out of them; how many of states there are. */
+static uint32_t describe(clv_plan *plan, const preferences *p)
 {
     uint32_t n = 0;
-    for (uint32_t v = 0; v < plan->source->n_tensors; v++) {
-        clv_tensor_desc preferred = plan->source->tensors[v];
-        preference *w = &preferences[v];
+    for (clv_value v = 0; v < p->n; v++) {
+        preference *w = &p->of[v];
+        clv_tensor_desc preferred = w->linear;
         if (!w->used)
             continue;
         preferred.layout = w->layout;
         memcpy(preferred.axes, w->axes, sizeof w->axes);
-        w->off = !can_have(plan, &preferred, w);
-        plan->cut.graph->tensors[v] =
-            w->off ? plan->source->tensors[v] : preferred;
-        n += !w->off;
+        const bool weight = is_weight(plan->graph, v);
+        if (weight)
+            memset(preferred.strides, 0, sizeof preferred.strides);
+        w->off |= !(weight ? can_have_weight(plan, v, w)
+                           : can_have_state(plan, &preferred, w));
+        plan->cut.graph->tensors[v] = w->off ? w->linear : preferred;
+        n += !w->off && !weight;
     }
     return n;
 }
 
-/* Whether a granted state is among the node's inputs; takes the grants of all
- * of them back where the device does not take it so. */
+/* Whether the node has an input of a granted layout; takes the grants of all of
+ * them back where the device does not take it so. */
 static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
-                   preference *preferences, bool *refused)
+                   const preferences *p, bool *refused)
 {
     const clv_node *node = &plan->graph->nodes[i];
     const clv_device *dev = plan->devices[plan->parts[i].device].dev;
@@ -105,36 +148,35 @@ static bool settle(const clv_plan *plan, uint32_t i, const clv_op_caps *caps,
         return has;
     for (uint32_t j = 0; j < node->n_inputs; j++)
         if (node->inputs[j] != CLV_NO_TENSOR)
-            preferences[node->inputs[j]].off = true;
+            p->of[node->inputs[j]].off = true;
     *refused = true;
     return false;
 }
 
-/* Asks a device again, if it has states so: the answers of its nodes that use
- * them go to caps. */
+/* Asks a device again, if it has what has another layout: the answers of its
+ * nodes that use such go to caps. */
 static clv_status ask_again(clv_plan *plan, uint32_t device,
-                            preference *preferences, clv_op_caps *answers,
+                            const preferences *p, clv_op_caps *answers,
                             clv_op_caps *caps, bool *refused)
 {
     const clv_subgraph view = core_graph_view(plan->graph);
     bool any = false;
-    for (uint32_t v = 0; v < plan->source->n_tensors && !any; v++)
-        any = preferences[v].used && !preferences[v].off &&
-              preferences[v].device == device;
+    for (clv_value v = 0; v < p->n && !any; v++)
+        any = p->of[v].used && !p->of[v].off && p->of[v].device == device;
     if (!any)
         return CLV_OK;
     clv_status status =
         core_device_caps(plan->devices[device].dev, &view, answers);
     for (uint32_t i = 0; i < plan->graph->n_nodes && !status; i++)
         if (plan->parts[i].device == device &&
-            settle(plan, i, &answers[i], preferences, refused))
+            settle(plan, i, &answers[i], p, refused))
             caps[i] = answers[i];
     return status;
 }
 
 /* Until all who were asked say yes; each time round there are fewer grants. */
-static clv_status grant(clv_plan *plan, preference *preferences,
-                        clv_op_caps *caps, bool *any)
+static clv_status grant(clv_plan *plan, const preferences *p, clv_op_caps *caps,
+                        bool *any)
 {
     const uint32_t n = plan->graph->n_nodes;
     clv_op_caps *linear = calloc(n, sizeof *linear);
@@ -147,44 +189,58 @@ static clv_status grant(clv_plan *plan, preference *preferences,
     while (!status && refused) {
         refused = false;
         memcpy(caps, linear, n * sizeof *caps);
-        *any = describe(plan, preferences) != 0;
+        *any = describe(plan, p) != 0;
         for (uint32_t d = 0; d < plan->n_devices && !status; d++)
-            status = ask_again(plan, d, preferences, answers, caps, &refused);
+            status = ask_again(plan, d, p, answers, caps, &refused);
     }
     free(answers);
     free(linear);
     return status;
 }
 
-clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool *any)
+/* What is preferred for states, if they may have layouts, and for weights;
+ * whether there is any. */
+static bool collect(const clv_plan *plan, const clv_op_caps *caps, bool states,
+                    const preferences *p)
 {
     const clv_graph *graph = plan->graph;
-    bool any_preferred = false;
+    bool any = false;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++) {
+            const clv_value value = graph->nodes[i].inputs[j];
+            if (value == CLV_NO_TENSOR)
+                continue;
+            const clv_value base = graph->values[value].base;
+            if (is_weight(graph, value) ||
+                (states && graph->tensors[base].usage == CLV_USAGE_STATE))
+                add_use(plan, caps, i, j, p->of);
+        }
+    for (clv_value v = 0; v < p->n; v++) {
+        p->of[v].off |= p->of[v].layout == CLV_LAYOUT_LINEAR ||
+                        (!is_weight(graph, v) && !p->of[v].axes[0]);
+        any |= p->of[v].used && !p->of[v].off;
+    }
+    return any;
+}
+
+clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool states,
+                           bool *any)
+{
+    preferences p = {.n = plan->graph->n_tensors};
     clv_status status = CLV_OK;
     *any = false;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++)
-            any_preferred |= caps[i].layouts[j] != CLV_LAYOUT_LINEAR;
-    if (!any_preferred)
-        return CLV_OK;
-    preference *preferences = calloc(graph->n_tensors, sizeof *preferences);
-    if (!preferences)
+    p.of = calloc(p.n + 1u, sizeof *p.of);
+    if (!p.of)
         return core_no_memory("for a plan");
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        for (uint32_t j = 0; j < graph->nodes[i].n_inputs; j++)
-            add_use(plan, caps, i, j, preferences);
-    any_preferred = false;
-    for (uint32_t v = 0; v < graph->n_tensors; v++)
-        any_preferred |= !preferences[v].off && preferences[v].layout &&
-                         preferences[v].axes[0];
-    if (any_preferred && !plan->cut.graph) {
+    const bool preferred = collect(plan, caps, states, &p);
+    if (preferred && !plan->cut.graph) {
         status = core_cut_make(plan->source, plan->pieces, plan->n_pieces,
                                &plan->cut);
         if (!status)
             plan->graph = plan->cut.graph;
     }
-    if (any_preferred && !status)
-        status = grant(plan, preferences, caps, any);
-    free(preferences);
+    if (preferred && !status)
+        status = grant(plan, &p, caps, any);
+    free(p.of);
     return status;
 }

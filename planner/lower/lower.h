@@ -10,7 +10,7 @@
  * steps, waits, lifetimes and forecasts follow as they do for other nodes. A
  * copy runs on the device whose memory it reads or writes.
  *
- * A state in a layout of its own (plan_layouts.c) lies apart from the host's
+ * A state in a layout of its own (layouts.c) lies apart from the host's
  * even where its device uses the host's memory; it has the device's memory
  * then, too.
  *
@@ -25,12 +25,14 @@
 /* Finds the devices among those of the pieces that have memory of their own,
  * and whether any has. */
 bool planner_find_local(clv_plan *plan);
-/* plan_layouts.c: gives states of the plan's graph, which becomes a cut one,
- * the layouts that their devices prefer (clv_op_caps), where one device alone
- * uses them, whole, and all its nodes ask for the same; *any: there is one.
- * caps as planner_memory() takes them; those of nodes that use such states
- * are the answers for them. */
-clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool *any);
+/* layouts.c: gives what the plan's graph has, which becomes a cut one, the
+ * layouts that devices prefer (clv_op_caps), where one device alone uses it and
+ * all its nodes ask for the same: states, if they may have layouts, as a whole,
+ * and weights and their views, in memory of the device's own. *any: there is
+ * such a state. caps as planner_memory() takes them; those of nodes that use
+ * what has another layout are the answers for it. */
+clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool states,
+                           bool *any);
 /* Adds mirrors and copies to the plan's cut graph, with their parts and
  * answers; *caps as planner_memory() takes them. */
 typedef struct planner_streams planner_streams;

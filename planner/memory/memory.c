@@ -184,14 +184,6 @@ static clv_status plan_arenas(clv_plan *plan, planner_uses *uses)
 /* ------------------------------------------------------------------------ */
 /* Weights                                                                   */
 
-/* Rows of the view lie one behind the other. */
-static bool is_dense(const clv_tensor_desc *desc)
-{
-    clv_tensor_desc dense = *desc;
-    core_desc_set_dense(&dense);
-    return !memcmp(desc->strides, dense.strides, sizeof dense.strides);
-}
-
 /* A view of a weight in the device's own memory begins at its start: it is rows
  * of the tensor, or columns of it without gaps (cut.h). */
 static clv_status load_view(const clv_plan *plan, clv_value value,
@@ -207,8 +199,9 @@ static clv_status load_view(const clv_plan *plan, clv_value value,
         return CLV_OK;
     const core_bounds box = core_bounds_of(graph, value);
     core_runs range;
-    if (!is_dense(desc) || !core_bounds_runs(desc->dtype, desc->rank,
-                                             tensor->dims, &box, &range)) {
+    if (!core_desc_is_dense(desc) ||
+        !core_bounds_runs(desc->dtype, desc->rank, tensor->dims, &box,
+                          &range)) {
         if (load->holding == CORE_HOLD_COPY && aligned) {
             return CLV_OK; /* the copy is of all its columns */
         }
@@ -247,6 +240,10 @@ static clv_status load_weight(clv_plan *plan, uint32_t part, clv_value value,
                             plan->pointer_align, true, &load.holding);
     if (!status && base != value)
         status = load_view(plan, value, device, &load);
+    if (!status && plan->graph->tensors[value].layout) {
+        load.holding = CORE_HOLD_PRIVATE;
+        load.whole = false;
+    }
     if (status)
         return clv_error_prefix(status, "weight '%s'",
                                 plan->graph->values[base].name);

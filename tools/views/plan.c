@@ -243,10 +243,10 @@ static void read_memory(view_plan_data *v)
     const cJSON *item;
     uint32_t i = 0;
     cJSON_ArrayForEach (item, field(v->json, "loads"))
-        v->loads[i++] =
-            (view_load){index_of(item, "weight"), index_of(item, "device"),
-                        says(item, "how", "copy"), says(item, "how", "stream"),
-                        (uint64_t)number(item, "bytes")};
+        v->loads[i++] = (view_load){
+            index_of(item, "weight"), index_of(item, "device"),
+            says(item, "how", "copy") || says(item, "how", "private"),
+            says(item, "how", "stream"), (uint64_t)number(item, "bytes")};
     i = 0;
     cJSON_ArrayForEach (item, field(v->json, "copies")) {
         const uint32_t part = index_of(item, "part");

@@ -196,6 +196,7 @@ static bool take_tensor(gpu_node *node, const clv_tensor_desc *d,
 static bool can_write(const gpu_op *op, uint32_t i, uint32_t dtype)
 {
     return clv_format_is(dtype, CLV_FORMAT_FLOAT) ||
+           op == &gpu_op_convert_private ||
            (dtype == CLV_DTYPE_Q8_0 && i < CLV_OP_OPERANDS &&
             op->blocks >> i & 1);
 }
@@ -232,6 +233,26 @@ static bool take_operand(const clv_checked_node *n, uint32_t i, gpu_node *node)
     return true;
 }
 
+/* Where kernels read weights in a layout of their own; false: they are given so
+ * and cannot be read. */
+static bool prefer_private(gpu_node *node)
+{
+    const uint32_t rows =
+        node->op->private_rows ? node->op->private_rows(node) : 0;
+    for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
+        if (gpu_has(&node->in[i]) &&
+            node->in[i].d.layout == CLV_LAYOUT_PRIVATE && (i != 1 || !rows))
+            return gpu_no(node,
+                          "input %u is in a layout that no kernel for it "
+                          "reads",
+                          (unsigned)i);
+    if (rows && node->in[1].d.usage == CLV_USAGE_WEIGHT) {
+        node->caps.layouts[1] = CLV_LAYOUT_PRIVATE;
+        node->caps.private_rows = rows;
+    }
+    return true;
+}
+
 static bool check(clv_checked_node *n, gpu_node *node)
 {
     for (uint32_t i = 0; i <= CLV_OP_OPERANDS; i++)
@@ -242,7 +263,7 @@ static bool check(clv_checked_node *n, gpu_node *node)
         return false;
     }
     clv_node_caps(n, &node->caps);
-    return !node->op->check || node->op->check(node);
+    return (!node->op->check || node->op->check(node)) && prefer_private(node);
 }
 
 void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
@@ -254,10 +275,12 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
     node->index = index;
     for (uint32_t i = CLV_OP_OPERANDS; i < CLV_MAX_INPUTS; i++)
         node->in[i].index = node->scales[i].index = CLV_NO_TENSOR;
-    const bool right = clv_check_node(graph, index, CLV_NODE_WEIGHT_STATES, &n);
+    const bool right = clv_check_node(
+        graph, index, CLV_NODE_WEIGHT_STATES | CLV_NODE_PRIVATE_WEIGHTS, &n);
     memcpy(node->caps.reason, n.reason, sizeof n.reason);
     node->node = n.node;
-    node->op = gpu_op_find(n.node.op);
+    node->op = n.out.layout == CLV_LAYOUT_PRIVATE ? &gpu_op_convert_private
+                                                  : gpu_op_find(n.node.op);
     if (right && !node->op)
         snprintf(node->caps.reason, sizeof node->caps.reason,
                  "%s: there is no kernel for it", n.op->name);

@@ -52,6 +52,9 @@ struct gpu_op {
     /* Bytes of the second copy of its weights that a program keeps where memory
      * is not scarce. NULL: none. */
     uint64_t (*repacked)(const gpu_node *node);
+    /* Rows of a block of CLV_LAYOUT_PRIVATE, in which its kernels can read the
+     * weights that input 1 is; 0, or NULL: they cannot. */
+    uint32_t (*private_rows)(const gpu_node *node);
 };
 #define GPU_SLICES_OUT 0x80000000u
 
@@ -66,6 +69,8 @@ extern const gpu_op gpu_op_get_rows, gpu_op_set_rows, gpu_op_add, gpu_op_mul,
     gpu_op_attention, gpu_op_top_k, gpu_op_matmul_experts, gpu_op_sigmoid,
     gpu_op_scale, gpu_op_softcap, gpu_op_head_norm, gpu_op_sparse_mixer,
     gpu_op_round, gpu_op_excess, gpu_op_nonzero;
+/* CONVERT to CLV_LAYOUT_PRIVATE. */
+extern const gpu_op gpu_op_convert_private;
 
 /* NULL: not known here. */
 const gpu_op *gpu_op_find(uint32_t op);

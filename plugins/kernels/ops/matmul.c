@@ -398,6 +398,11 @@ static uint64_t repacked(const gpu_node *node)
     return gpu_weights_part(node) ? gpu_extent(&node->in[1]) : 0;
 }
 
+static uint32_t private_rows(const gpu_node *node)
+{
+    return gpu_tensor_suits(node) ? gpu_private_rows(&node->in[1].d) : 0;
+}
+
 const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
                               .parts = 2,
                               .check = check_matmul,
@@ -405,4 +410,5 @@ const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
                               .fuses = true,
                               .variants = list_variants,
                               .slices = slices,
-                              .repacked = repacked};
+                              .repacked = repacked,
+                              .private_rows = private_rows};

@@ -121,17 +121,37 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items)
     return target->nvidia_ptx ? 0 : 28 * items;
 }
 
+static bool are_private(const gpu_node *node)
+{
+    return node->in[1].d.layout == CLV_LAYOUT_PRIVATE;
+}
+
+/* Of a row of blocks, in whole bytes. */
+static int64_t linear_bytes(const clv_tensor_desc *w)
+{
+    const clv_format *f = clv_format_of(w->dtype);
+    return w->dims[w->rank - 1] / f->elements * f->bytes;
+}
+
+uint32_t gpu_private_rows(const clv_tensor_desc *w)
+{
+    return !w->quant && w->dims[0] % 16 == 0 &&
+                   gpu_tiles_row(w) == 16 * linear_bytes(w)
+               ? 16
+               : 0;
+}
+
 bool gpu_keeps_tiles(const gpu_node *node)
 {
-    return gpu_may_repack(node) &&
-           (!node->in[1].d.quant ||
-            node->scales[1].d.usage == CLV_USAGE_WEIGHT);
+    return are_private(node) || (gpu_may_repack(node) &&
+                                 (!node->in[1].d.quant ||
+                                  node->scales[1].d.usage == CLV_USAGE_WEIGHT));
 }
 
 uint64_t gpu_kept_bytes(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    return gpu_keeps_tiles(node)
+    return gpu_keeps_tiles(node) && !are_private(node)
                ? (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w))
                : 0;
 }
@@ -151,8 +171,13 @@ void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer, int64_t count)
 {
     const int64_t row = gpu_tiles_row(&node->in[1].d);
-    gpu_add_private_rows(call, name, buffer, CLV_DTYPE_I8,
-                         gpu_constant((count + 15) / 16), row, row, false);
+    gpu_operand *o =
+        gpu_add_private_rows(call, name, buffer, CLV_DTYPE_I8,
+                             gpu_constant((count + 15) / 16), row, row, false);
+    if (are_private(node)) {
+        o->memory = GPU_MEMORY_TENSOR;
+        o->index = node->in[1].index;
+    }
 }
 
 const char *gpu_tensor_words(const gpu_target *target)
@@ -207,6 +232,39 @@ static int64_t raw_words(uint32_t dtype)
     return (GROUP_TILES * 32 / f->elements * f->bytes / 4 + 1) | 1;
 }
 
+/* The kernel that makes tiles of so many rows of the product's weights. */
+static void begin_convert(gpu_call *call, const gpu_node *node, int64_t first,
+                          gpu_expr count)
+{
+    const clv_tensor_desc *w = &node->in[1].d;
+    const bool integers = gpu_is_integers(w->dtype);
+    if (integers)
+        gpu_call_init(call, "convert_tiles", gpu_template_convert_tiles,
+                      node->index, 16 * GROUP_TILES);
+    else
+        gpu_call_init(call, "convert_tiles_floats",
+                      gpu_template_convert_tiles_floats, node->index, 64);
+    if (w->quant)
+        gpu_call_use(call, gpu_template_scales);
+    gpu_operand *from = gpu_call_rows(call, "w", &node->in[1], false);
+    from->offset = (uint64_t)(first * from->strides[CLV_L_W].constant);
+    from->width = count;
+    if (w->quant)
+        gpu_add_scales(call, node, first);
+    gpu_tile_defines(call, node);
+    if (integers) {
+        gpu_call_define(call, "GROUP", 16 * GROUP_TILES);
+        gpu_call_define(call, "TILES", GROUP_TILES);
+        gpu_call_define(call, "RAW_WORDS", raw_words(w->dtype));
+        call->groups[0] =
+            gpu_constant((w->dims[1] / 32 + GROUP_TILES - 1) / GROUP_TILES);
+    } else {
+        gpu_call_define(call, "BFLOATS", is_bf16(w));
+        call->groups[0] = gpu_constant(w->dims[1] / 32 * 256 / 64);
+    }
+    call->groups[1] = gpu_ceil(count, 16);
+}
+
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            int64_t first, int64_t count, uint32_t *buffer)
 {
@@ -215,38 +273,46 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     const uint64_t size = (uint64_t)(rows * row);
     const bool keep = gpu_keeps_tiles(node);
     gpu_call call;
+    *buffer = 0;
+    if (are_private(node))
+        return CLV_OK;
     CLV_TRY(keep
                 ? gpu_build_private(&lowering->builder, size, true, buffer)
                 : gpu_share_scratch(lowering, GPU_SCRATCH_TILES, size, buffer));
     if (is_bf16(w))
         CLV_TRY(lower_row_scales(lowering, node, first, count, *buffer));
-    const bool integers = gpu_is_integers(w->dtype);
-    if (integers)
-        gpu_call_init(&call, "convert_tiles", gpu_template_convert_tiles,
-                      node->index, 16 * GROUP_TILES);
-    else
-        gpu_call_init(&call, "convert_tiles_floats",
-                      gpu_template_convert_tiles_floats, node->index, 64);
-    if (w->quant)
-        gpu_call_use(&call, gpu_template_scales);
-    gpu_operand *from = gpu_call_rows(&call, "w", &node->in[1], false);
-    from->offset = (uint64_t)(first * from->strides[CLV_L_W].constant);
-    from->width = gpu_constant(count);
+    begin_convert(&call, node, first, gpu_constant(count));
     gpu_add_private_rows(&call, "tiles", *buffer, CLV_DTYPE_I8,
                          gpu_constant(rows), row, row, true);
-    if (w->quant)
-        gpu_add_scales(&call, node, first);
-    gpu_tile_defines(&call, node);
-    if (integers) {
-        gpu_call_define(&call, "GROUP", 16 * GROUP_TILES);
-        gpu_call_define(&call, "TILES", GROUP_TILES);
-        gpu_call_define(&call, "RAW_WORDS", raw_words(w->dtype));
-        call.groups[0] =
-            gpu_constant((w->dims[1] / 32 + GROUP_TILES - 1) / GROUP_TILES);
-    } else {
-        gpu_call_define(&call, "BFLOATS", is_bf16(w));
-        call.groups[0] = gpu_constant(w->dims[1] / 32 * 256 / 64);
-    }
-    call.groups[1] = gpu_constant(rows);
     return keep ? gpu_add_setup(lowering, &call) : gpu_add_run(lowering, &call);
 }
+
+/* ------------------------------------------------------------------------ */
+/* Weights brought into tiles by a program of their own                       */
+
+static bool check_convert(gpu_node *node)
+{
+    const clv_tensor_desc *x = &node->in[0].d;
+    if (!gpu_has_tensor(node->target) || x->rank != 2 || x->symbols[1] ||
+        !gpu_has_tiles(node->target, x) || !gpu_private_rows(x))
+        return gpu_no(node, "no kernel reads such weights in another layout");
+    return gpu_fits_grid(node, 16, INT32_MAX / GPU_MAX_GROUPS);
+}
+
+static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
+{
+    gpu_node product = *node;
+    gpu_call call;
+    product.in[1] = node->in[0];
+    const int64_t row = gpu_tiles_row(&product.in[1].d);
+    const gpu_expr count = gpu_rows(&node->in[0]);
+    begin_convert(&call, &product, 0, count);
+    gpu_operand *tiles =
+        gpu_add_private_rows(&call, "tiles", node->out.index, CLV_DTYPE_I8,
+                             gpu_ceil(count, 16), row, row, true);
+    tiles->memory = GPU_MEMORY_TENSOR;
+    return gpu_add_run(lowering, &call);
+}
+
+const gpu_op gpu_op_convert_private = {
+    .op = CLV_OP_CONVERT, .check = check_convert, .lower = lower_convert};

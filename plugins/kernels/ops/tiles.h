@@ -29,16 +29,19 @@ bool gpu_has_tensor(const gpu_target *target);
 /* Bytes of local memory that the plain code takes in addition. */
 int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
-/* Whether the setup makes the tiles. Runs make them where memory is scarce, and
- * of weights that are streamed. */
+/* Rows of a block of weights in CLV_LAYOUT_PRIVATE, which are tiles; 0: these
+ * weights cannot be so, as tiles are larger or lie elsewhere. */
+uint32_t gpu_private_rows(const clv_tensor_desc *w);
+/* Whether the tiles last: the weights lie so, or the setup makes them. Runs
+ * make them where memory is scarce, and of weights that are streamed. */
 bool gpu_keeps_tiles(const gpu_node *node);
 /* What these tiles take; 0: the setup makes none. */
 uint64_t gpu_kept_bytes(const gpu_node *node);
 /* Output channels of the product that tiles are made of at once: a multiple of
  * 16, or all. */
 int64_t gpu_tiles_part(const gpu_node *node);
-/* Adds the product's weights, in tiles that lie in the buffer, of so many
- * output channels. */
+/* Adds the product's weights in tiles, of so many output channels: those that
+ * lie in the buffer, or all where the weights lie so themselves. */
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer, int64_t count);
 /* The words for matrices in the target's language. */
@@ -48,6 +51,6 @@ void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8);
 /* Has it use the words that read weights in tiles. */
 void gpu_use_tiles(gpu_call *call, const gpu_target *target);
 /* The weights in tiles, those of the output channels from first on: by the
- * setup, or in each run, in scratch. */
+ * setup, or in each run, in scratch; or as they lie. */
 clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            int64_t first, int64_t count, uint32_t *buffer);
