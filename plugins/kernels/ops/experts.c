@@ -1,9 +1,13 @@
 /* Products with the weights of experts that ids choose; here GEMV, each
  * product by itself. */
 #include "ops/experts.h"
+#include "ops/tiles.h"
 
-#define GROUP 32       /* items that share out the input channels */
-#define OUTPUTS 4      /* channels that they compute together */
+#define GROUP 32        /* items that share out the input channels */
+#define OUTPUTS 4       /* channels that they compute together */
+#define TILES_GROUP 128 /* items, of weights in tiles, */
+#define TILES_AHEAD 4   /* and tiles that each has under way */
+#define TILES_LOCAL (4 * (TILES_GROUP + 1) + TILES_AHEAD * TILES_GROUP * 8)
 #define MOST_VECTORS 8 /* of channels that an item reads at a time */
 #define LOCAL_BYTES (4 * (OUTPUTS + 4 * MOST_VECTORS) * (GROUP + 1))
 
@@ -14,9 +18,15 @@ static bool are_rows(const gpu_node *node)
     return node->in[1].d.dims[2] == 1 && gpu_experts_scored(node);
 }
 
+static bool are_tiles(const gpu_node *node)
+{
+    return node->in[1].d.layout == CLV_LAYOUT_PRIVATE;
+}
+
 static const char *name_of(const gpu_node *node)
 {
     return are_rows(node)             ? "experts_rows"
+           : are_tiles(node)          ? "experts_gemv_tiles"
            : gpu_experts_scored(node) ? "experts_gemv_sum"
                                       : "experts_gemv";
 }
@@ -63,18 +73,12 @@ static bool check_experts(gpu_node *node)
 /* ------------------------------------------------------------------------ */
 /* Dispatches                                                                */
 
-void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
-                          int64_t count)
+/* Where the experts from first on are, and what the weights' shape says. */
+static void add_params(gpu_call *call, const gpu_node *node, int64_t first,
+                       int64_t count)
 {
     const gpu_tensor *w = &node->in[1];
     const bool parted = node->in[0].d.dims[1] != w->d.dims[2];
-    gpu_call_use(call, gpu_template_packed);
-    gpu_call_use(call, gpu_template_weights);
-    gpu_call_rows(call, "x", &node->in[0], false);
-    gpu_operand *part = gpu_call_rows(call, "w", w, false);
-    part->offset = (uint64_t)(first * gpu_expert_bytes(w));
-    part->width = gpu_constant(count * w->d.dims[1]);
-    part->weights = true;
     gpu_call_param(call, "first", gpu_constant(first));
     gpu_call_param(call, "count", gpu_constant(count));
     gpu_call_param(call, "held", gpu_constant(w->d.dims[0]));
@@ -84,11 +88,45 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
     gpu_call_param(call, "step", gpu_constant(parted ? w->d.dims[2] : 0));
 }
 
+void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
+                          int64_t count)
+{
+    const gpu_tensor *w = &node->in[1];
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_use(call, gpu_template_weights);
+    gpu_call_rows(call, "x", &node->in[0], false);
+    gpu_operand *part = gpu_call_rows(call, "w", w, false);
+    part->offset = (uint64_t)(first * gpu_expert_bytes(w));
+    part->width = gpu_constant(count * w->d.dims[1]);
+    part->weights = true;
+    add_params(call, node, first, count);
+}
+
+/* The same of weights in tiles, of all experts. */
+static void add_tiles(gpu_call *call, const gpu_node *node)
+{
+    const gpu_node flat = gpu_experts_flat(node);
+    gpu_call_use(call, gpu_template_packed);
+    gpu_call_rows(call, "x", &node->in[0], false);
+    gpu_add_tiles(call, &flat, "w", 0, flat.in[1].d.dims[0]);
+    call->operands[call->n_operands - 1].quads = true;
+    gpu_tile_defines(call, &flat);
+    gpu_call_define(call, "AHEAD", TILES_AHEAD);
+    add_params(call, node, 0, gpu_experts_held(node));
+    gpu_call_use(call, gpu_template_experts_gemv_tiles);
+}
+
+/* Output channels of a group. */
+static int64_t outputs_of(const gpu_node *node)
+{
+    return are_rows(node) ? GROUP : are_tiles(node) ? 16 : OUTPUTS;
+}
+
 static void add_operands(gpu_call *call, const gpu_node *node)
 {
     const clv_op_attr *attr = &node->node.attr;
-    gpu_call_define(call, "GROUP", GROUP);
-    gpu_call_define(call, "ROWS", OUTPUTS);
+    gpu_call_define(call, "GROUP", call->local[0]);
+    gpu_call_define(call, "ROWS", outputs_of(node));
     gpu_call_define(call, "MOST_VECTORS", MOST_VECTORS);
     gpu_call_param(call, "begin", gpu_constant(attr->experts.first));
     gpu_call_rows(call, "ids", &node->in[2], false);
@@ -115,9 +153,13 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                   are_rows(node)             ? gpu_template_experts_rows
                   : gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
                                              : gpu_template_experts_gemv,
-                  node->index, GROUP);
-    gpu_experts_operands(&call, node, first, count);
-    if (!are_rows(node))
+                  node->index, are_tiles(node) ? TILES_GROUP : GROUP);
+    call.variant = name_of(node);
+    if (are_tiles(node))
+        add_tiles(&call, node);
+    else
+        gpu_experts_operands(&call, node, first, count);
+    if (!are_rows(node) && !are_tiles(node))
         gpu_call_use(&call, gpu_template_experts_gemv_words);
     add_operands(&call, node);
     gpu_call_param(&call, "each", gpu_constant(each));
@@ -126,8 +168,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
         places.constant *= used;
         places.factor *= used;
     }
-    call.groups[0] =
-        gpu_ceil(gpu_constant(w->dims[1]), are_rows(node) ? GROUP : OUTPUTS);
+    call.groups[0] = gpu_ceil(gpu_constant(w->dims[1]), outputs_of(node));
     call.groups[1] = gpu_ceil(places, each);
     return gpu_add_run(lowering, &call);
 }
@@ -155,9 +196,30 @@ static uint64_t repacked(const gpu_node *node)
     return gpu_experts_are_tensor(node) ? gpu_experts_kept_bytes(node) : 0;
 }
 
+/* Few rows have a kernel for tiles here, and many that of tensor cores; without
+ * the latter experts are not in tiles. */
+static uint32_t private_rows(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const clv_tensor_desc *w = &node->in[1].d;
+    const gpu_node flat = gpu_experts_flat(node);
+    if (are_rows(node) || w->quant || w->dims[1] % 16 ||
+        !gpu_experts_are_flat(node) || !gpu_has_tensor(target) ||
+        !gpu_has_tiles(target, &flat.in[1].d) ||
+        (int64_t)gpu_extent(&node->in[1]) > gpu_reach(target) ||
+        TILES_GROUP > target->max_group ||
+        TILES_GROUP > target->max_group_size[0] ||
+        TILES_LOCAL > target->local_bytes ||
+        gpu_is_disabled(target, "experts_gemv_tiles") ||
+        (gpu_experts_are_gemm(node) && !gpu_experts_are_tensor(node)))
+        return 0;
+    return gpu_private_rows(&flat.in[1].d);
+}
+
 const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,
                                       .parts = 2,
                                       .check = check_experts,
                                       .lower = lower_experts,
                                       .fuses = true,
-                                      .repacked = repacked};
+                                      .repacked = repacked,
+                                      .private_rows = private_rows};

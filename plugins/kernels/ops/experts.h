@@ -45,6 +45,10 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 bool gpu_experts_are_gemm(const gpu_node *node);
 /* And that by tensor cores (experts_tensor.c). */
 bool gpu_experts_are_tensor(const gpu_node *node);
+/* The weights of all experts as one matrix, and the parts of x as rows; whether
+ * they lie so. */
+gpu_node gpu_experts_flat(const gpu_node *node);
+bool gpu_experts_are_flat(const gpu_node *node);
 /* Bytes of the tiles that the setup makes; 0: it makes none. */
 uint64_t gpu_experts_kept_bytes(const gpu_node *node);
 /* table: the order, written; parts: where products lie that have scores. */

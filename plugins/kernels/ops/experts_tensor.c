@@ -11,8 +11,7 @@ static bool is_parted(const gpu_node *node)
     return node->in[0].d.dims[1] != node->in[1].d.dims[2];
 }
 
-/* The weights of all experts as one matrix, and the parts of x as rows. */
-static gpu_node flat_of(const gpu_node *node)
+gpu_node gpu_experts_flat(const gpu_node *node)
 {
     gpu_node flat = *node;
     clv_tensor_desc *x = &flat.in[0].d, *w = &flat.in[1].d;
@@ -33,7 +32,7 @@ static gpu_node flat_of(const gpu_node *node)
     return flat;
 }
 
-static bool is_flat(const gpu_node *node)
+bool gpu_experts_are_flat(const gpu_node *node)
 {
     const clv_tensor_desc *x = &node->in[0].d, *w = &node->in[1].d;
     gpu_expr rows, row;
@@ -60,9 +59,9 @@ bool gpu_experts_are_tensor(const gpu_node *node)
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t outputs = w->dims[1];
     if (!gpu_experts_are_gemm(node) || !gpu_has_tensor(node->target) ||
-        w->quant || outputs % 16 || !is_flat(node))
+        w->quant || outputs % 16 || !gpu_experts_are_flat(node))
         return false;
-    const gpu_node flat = flat_of(node);
+    const gpu_node flat = gpu_experts_flat(node);
     const gpu_tensor_shape s = shape_of(node, &flat);
     return gpu_has_tiles(node->target, &flat.in[1].d) &&
            gpu_tensor_fits(&flat, &s) &&
@@ -74,7 +73,7 @@ bool gpu_experts_are_tensor(const gpu_node *node)
 
 uint64_t gpu_experts_kept_bytes(const gpu_node *node)
 {
-    const gpu_node flat = flat_of(node);
+    const gpu_node flat = gpu_experts_flat(node);
     return gpu_kept_bytes(&flat);
 }
 
@@ -236,7 +235,7 @@ clv_status gpu_experts_lower_tensor(gpu_lowering *lowering,
                                     const gpu_node *node, uint32_t table,
                                     uint32_t parts)
 {
-    const gpu_node flat = flat_of(node);
+    const gpu_node flat = gpu_experts_flat(node);
     const bool wgmma = are_by_warp_groups(node, &flat);
     const int64_t n = gpu_experts_held(node);
     const int64_t step = tiles_step(&flat, n, node->in[1].d.dims[1]);
