@@ -47,6 +47,64 @@ static clv_status compile(trial *t, const gpu_case *c,
     return t->ctx.api->program_compile(t->ctx.dev, &compile, out);
 }
 
+/* Brings a weight of the case into the device's own layout. */
+static clv_status convert(trial *t, const clv_tensor_desc *w,
+                          clv_plugin_buffer *from, uint64_t size,
+                          clv_plugin_buffer *to)
+{
+    clv_tensor_desc tensors[2] = {*w, *w};
+    clv_node node = CLV_INIT(clv_node, CLV_STRUCT_NODE);
+    clv_subgraph graph = CLV_INIT(clv_subgraph, CLV_STRUCT_SUBGRAPH);
+    clv_compile compile = CLV_INIT(clv_compile, CLV_STRUCT_COMPILE);
+    clv_command command = CLV_INIT(clv_command, CLV_STRUCT_COMMAND);
+    const clv_binding bindings[2] = {
+        {.tensor = 0, .buffer = from, .size = size},
+        {.tensor = 1, .buffer = to, .size = size}};
+    for (uint32_t i = 0; i < 2; i++) {
+        tensors[i].usage = i ? CLV_USAGE_OUTPUT : CLV_USAGE_INPUT;
+        tensors[i].layout = i ? CLV_LAYOUT_PRIVATE : CLV_LAYOUT_LINEAR;
+        tensors[i].rank = 2;
+        tensors[i].dims[1] = w->dims[w->rank - 1];
+        tensors[i].dims[0] = w->rank > 2 ? w->dims[0] * w->dims[1] : w->dims[0];
+    }
+    node.op = CLV_OP_CONVERT;
+    node.revision = 1;
+    node.n_inputs = node.n_outputs = 1;
+    node.outputs[0] = 1;
+    graph.tensors = tensors;
+    graph.tensor_stride = sizeof *tensors;
+    graph.nodes = &node;
+    graph.node_stride = sizeof node;
+    graph.n_tensors = 2;
+    graph.n_nodes = 1;
+    compile.graph = &graph;
+    compile.options = "";
+    command.kind = CLV_COMMAND_RUN;
+    command.bindings = bindings;
+    command.n_bindings = 2;
+    clv_status status =
+        t->ctx.api->program_compile(t->ctx.dev, &compile, &command.program);
+    if (!status)
+        status = gpu_context_run(&t->ctx, &command);
+    t->ctx.api->program_destroy(command.program);
+    return status;
+}
+
+/* The memory of a tensor of the case, as its layout is. */
+static clv_status place(trial *t, const gpu_case *c, uint32_t i,
+                        clv_plugin_buffer **out)
+{
+    clv_plugin_buffer *linear = NULL;
+    if (c->tensors[i].layout != CLV_LAYOUT_PRIVATE)
+        return gpu_context_alloc(&t->ctx, c->data[i], c->size[i], out);
+    CLV_TRY(gpu_context_alloc(&t->ctx, c->data[i], c->size[i], &linear));
+    clv_status status = gpu_context_alloc(&t->ctx, NULL, c->size[i], out);
+    if (!status)
+        status = convert(t, &c->tensors[i], linear, c->size[i], *out);
+    t->ctx.api->buffer_free(linear);
+    return status;
+}
+
 /* The case's output, as the device has it. */
 static clv_status run(trial *t, const gpu_case *c, float *out)
 {
@@ -58,7 +116,7 @@ static clv_status run(trial *t, const gpu_case *c, float *out)
     command.kind = CLV_COMMAND_RUN;
     command.bindings = others;
     for (uint32_t i = 0; i < c->graph.n_tensors && !status; i++) {
-        status = gpu_context_alloc(&t->ctx, c->data[i], c->size[i], &bufs[i]);
+        status = place(t, c, i, &bufs[i]);
         clv_binding b = {.tensor = i, .buffer = bufs[i], .size = c->size[i]};
         if (c->tensors[i].usage == CLV_USAGE_WEIGHT)
             weights[n_weights++] = b;
@@ -121,7 +179,8 @@ static clv_status disable(trial *t, const gpu_case *c, const char *why,
 static bool is_taken(const trial *t, const gpu_case *c, double *bound)
 {
     for (uint32_t i = 0; i < c->graph.n_tensors; i++)
-        if (c->tensors[i].layout && t->target->states == GPU_STATES_ROWS)
+        if (c->tensors[i].layout == CLV_LAYOUT_WEIGHTS &&
+            t->target->states == GPU_STATES_ROWS)
             return false;
     if (c->variant &&
         (!t->target->series || gpu_is_disabled(t->target, c->variant)))
@@ -140,7 +199,7 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
     return true;
 }
 
-static clv_status try_case(trial *t, const gpu_case *c)
+static clv_status try_as_it_is(trial *t, const gpu_case *c)
 {
     double bound;
     bool goes_on = true;
@@ -160,6 +219,28 @@ static clv_status try_case(trial *t, const gpu_case *c)
             status = disable(t, c, why, &goes_on);
     }
     clv_free(t->host, out);
+    return status;
+}
+
+/* Whether its one node prefers the weight in the device's own layout. */
+static bool prefers_private(const trial *t, const gpu_case *c)
+{
+    clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
+    if (c->graph.n_nodes > 1)
+        return false;
+    gpu_caps(t->target, &c->graph, &caps, sizeof caps);
+    return caps.answer == CLV_ANSWER_YES &&
+           caps.layouts[1] == CLV_LAYOUT_PRIVATE;
+}
+
+/* With its weight in all layouts that it may have. */
+static clv_status try_case(trial *t, gpu_case *c)
+{
+    clv_status status = try_as_it_is(t, c);
+    if (!status && prefers_private(t, c)) {
+        c->tensors[1].layout = CLV_LAYOUT_PRIVATE;
+        status = try_as_it_is(t, c);
+    }
     return status;
 }
 
