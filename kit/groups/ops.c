@@ -161,6 +161,7 @@ static void list_ops(kit_list *list)
     kit_list_limits(list);
     kit_list_graphs(list);
     kit_list_layouts(list);
+    kit_list_private(list);
     kit_list_malformed(list);
     kit_list_random(list);
 }

@@ -47,5 +47,6 @@ void kit_list_heads(kit_list *list);     /* ops_heads.c */
 void kit_list_limits(kit_list *list);    /* ops_limits.c */
 void kit_list_graphs(kit_list *list);    /* ops_graphs.c */
 void kit_list_layouts(kit_list *list);   /* ops_layouts.c */
+void kit_list_private(kit_list *list);   /* ops_private.c */
 void kit_list_malformed(kit_list *list); /* ops_malformed.c */
 void kit_list_random(kit_list *list);    /* ops_random.c */

@@ -252,6 +252,28 @@ static void check_variants(kit_graph *g, uint32_t i, const clv_op_caps *caps)
     }
 }
 
+/* Of the inputs that exist: the graph may be malformed. */
+static void check_layouts(kit_graph *g, uint32_t i, const clv_op_caps *caps)
+{
+    const clv_node *node = &g->nodes[i];
+    for (uint32_t j = 0; j < node->n_inputs && j < CLV_MAX_INPUTS; j++)
+        if (node->inputs[j] < g->n_tensors &&
+            g->descs[node->inputs[j]].usage == CLV_USAGE_WEIGHT)
+            KIT_CHECK(g->k,
+                      caps->layouts[j] == CLV_LAYOUT_LINEAR ||
+                          caps->layouts[j] == CLV_LAYOUT_PRIVATE,
+                      "op_caps: node %u (%s): layout %u is preferred for input "
+                      "%u, a weight",
+                      i, clv_op_name(node->op), caps->layouts[j], j);
+    KIT_CHECK(g->k,
+              is_alignment(caps->private_rows) &&
+                  caps->private_rows <= CLV_MAX_PRIVATE_ROWS,
+              "op_caps: node %u (%s): blocks of %u rows, not a power of two up "
+              "to %u",
+              i, clv_op_name(node->op), caps->private_rows,
+              CLV_MAX_PRIVATE_ROWS);
+}
+
 static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
 {
     const char *op = clv_op_name(g->nodes[i].op);
@@ -271,6 +293,8 @@ static void check_answer(kit_graph *g, uint32_t i, const clv_op_caps *caps)
               op);
     check_limits(g, i, caps);
     check_variants(g, i, caps);
+    if (caps->answer != CLV_ANSWER_NO)
+        check_layouts(g, i, caps);
 }
 
 void kit_forget(void *data, size_t size)

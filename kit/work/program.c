@@ -82,9 +82,13 @@ static uint64_t alignment_of(const kit_graph *g, const clv_op_caps *caps,
     return align;
 }
 
-/* Where the image begins in its buffer: past the guard. */
-static uint64_t lead_of(uint64_t align, uint32_t flags)
+/* Where the image begins in its buffer: past the guard; weights in the device's
+ * own layout have a buffer of their own from its beginning on. */
+static uint64_t lead_of(const clv_tensor_desc *d, uint64_t align,
+                        uint32_t flags)
 {
+    if (d->layout == CLV_LAYOUT_PRIVATE && d->usage == CLV_USAGE_WEIGHT)
+        return 0;
     if (!(flags & KIT_RUN_OFFSET))
         align = common_multiple(align, 64);
     uint64_t n = (GUARD + align - 1) / align;
@@ -124,7 +128,7 @@ static void make_buffer(kit_program *p, uint32_t i, uint64_t align,
 {
     kit *k = p->g->k;
     kit_plugin *s = p->g->plugin;
-    p->leads[i] = lead_of(align, flags);
+    p->leads[i] = lead_of(&p->g->descs[i], align, flags);
     p->sizes[i] = (p->leads[i] + p->g->tensors[i].size + GUARD + 3) / 4 * 4;
     if (p->imports || flags & KIT_RUN_IMPORT)
         import_tensor(p, i);

@@ -13,6 +13,7 @@ import sys
 
 # Of every mode, a case that must fail. "D" is the first device.
 MATMUL = "D/ops.matmul.f32.5x96x40"
+PRIVATE = "D/ops.private.matmul.f32.5x64x16"
 FOUND_BY = {
     # devices
     "count_huge": "plugin/lifecycle.enumerate.count",
@@ -45,6 +46,9 @@ FOUND_BY = {
     "variants_twice": MATMUL,
     "variants_false": MATMUL,
     "granularity_false": "D/split.matmul.f32.*rows*",
+    "layouts_unknown": MATMUL,
+    "private_rows_odd": MATMUL,
+    "private_unasked": PRIVATE,
     "static_zero": MATMUL,
     "static_none": MATMUL,
     "no_reason": MATMUL,
@@ -75,6 +79,9 @@ FOUND_BY = {
     "infinity_clipped": "D/ops.matmul.f32.5x96x40.special",
     "tail_wrong": "D/ops.matmul.f32.1x64x17*",
     "not_repeatable": "D/ops.matmul.f32.5x96x40*",
+    "private_wrong": PRIVATE,
+    "private_past": PRIVATE,
+    "private_whole": PRIVATE,
     "past_end": MATMUL,
     "before_begin": MATMUL,
     "fills_gaps": "D/ops.matmul.f32.5x96x40.pad3",
@@ -230,9 +237,9 @@ def check(program, plugin, mode):
     """A complaint about how the kit took the mode, or None."""
     pattern = FOUND_BY[mode].replace("D/", "hostile:0/")
     command = [program, plugin, "--set", f"hostile.mode={mode}", "--set",
-               "hostile.copy_queues0=1", "--device", "hostile:0", "--filter",
-               pattern, "-o", "tap", "--timeout",
-               "2" if HANGS.match(mode) else "20"]
+               "hostile.copy_queues0=1", "--set", "hostile.weights0=private",
+               "--device", "hostile:0", "--filter", pattern, "-o", "tap",
+               "--timeout", "2" if HANGS.match(mode) else "20"]
     try:
         done = subprocess.run(command, capture_output=True, text=True,
                               errors="replace", timeout=120)

@@ -177,6 +177,7 @@ void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
     if (are_private(node)) {
         o->memory = GPU_MEMORY_TENSOR;
         o->index = node->in[1].index;
+        o->quads = true;
     }
 }
 

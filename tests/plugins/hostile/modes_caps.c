@@ -42,6 +42,9 @@ SPOIL_CAPS(variants_twice, YES, caps->n_variants = 2;
            caps->variants[1] = (clv_variant){1, CLV_ERROR_F32, "b"})
 SPOIL_CAPS(variants_false, YES, caps->n_variants = 1;
            caps->variants[0] = (clv_variant){9, CLV_ERROR_F32, "none"})
+SPOIL_CAPS(layouts_unknown, YES, caps->layouts[1] = 77)
+SPOIL_CAPS(private_rows_odd, YES, caps->private_rows = 3)
+SPOIL_CAPS(private_unasked, YES, caps->layouts[1] = CLV_LAYOUT_LINEAR)
 SPOIL_CAPS(static_zero, YES, caps->answer = CLV_ANSWER_STATIC;
            caps->static_shapes = with_zero; caps->n_static = 2)
 SPOIL_CAPS(static_none, YES, caps->answer = CLV_ANSWER_STATIC;
@@ -149,6 +152,11 @@ const hostile_mode hostile_caps[] = {
     {"variants_false",
      "one that it does not take",
      {.op_caps = variants_false}},
+    {"layouts_unknown", "a layout nobody knows", {.op_caps = layouts_unknown}},
+    {"private_rows_odd", "blocks of 3 rows", {.op_caps = private_rows_odd}},
+    {"private_unasked",
+     "takes weights in a layout that it does not prefer",
+     {.op_caps = private_unasked}},
     {"granularity_false",
      "parts of 1 that are refused",
      {.op_caps = granularity_false}},

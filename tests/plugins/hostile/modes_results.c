@@ -5,6 +5,7 @@
 #include "hostile.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void __wrap_ref_run_node(const clv_node *node, const ref_view *in,
@@ -108,18 +109,49 @@ static void make_dense(ref_view *v)
     v->data = data;
 }
 
+/* Weights brought into the device's own layout; what comes of them is not what
+ * products read, or more than the rows, or depends on how many they are. */
+static void after_private(const ref_view *out)
+{
+    const int64_t row = out->strides[0];
+    uint8_t *data = out->data;
+    if (!out->is_private)
+        return;
+    if (hostile_is("private_wrong"))
+        memcpy(data, data + row, (size_t)row);
+    if (hostile_is("private_past"))
+        memset(last_byte(out) + 1, 0x77, 4);
+    if (hostile_is("private_whole"))
+        for (int64_t i = 0; i < row * out->rows; i++)
+            data[i] ^= (uint8_t)out->rows;
+}
+
+/* The weights, in memory to be freed. */
+static void *as_whole(ref_view *w)
+{
+    const int64_t size = w->strides[0] * w->dims[0];
+    uint8_t *data = malloc((size_t)size);
+    for (int64_t i = 0; data && i < size; i++)
+        data[i] = w->data[i] ^ (uint8_t)w->rows;
+    w->data = data;
+    return data;
+}
+
 void __wrap_ref_run_node(const clv_node *node, const ref_view *in,
                          const ref_view *out)
 {
     ref_view changed[CLV_MAX_INPUTS];
     clv_node copy = *node;
     clv_status status;
+    void *whole = NULL;
     hostile_meddles("program_run", &status);
     if (hostile_is("signals_early"))
         hostile_sleep(5000000);
     memcpy(changed, in, sizeof changed);
     if (hostile_is("ignores_strides"))
         make_dense(&changed[1]);
+    if (hostile_is("private_whole") && changed[1].is_private)
+        whole = as_whole(&changed[1]);
     if (hostile_is("keeps_graph") && kept_nodes)
         copy.op = kept_nodes->op;
     if (hostile_is("alias_claimed") && out->data &&
@@ -128,7 +160,9 @@ void __wrap_ref_run_node(const clv_node *node, const ref_view *in,
         ref_set(out, 0, 0, 0); /* before x is read */
     if (copy.op == node->op)
         __real_ref_run_node(&copy, changed, out);
+    free(whole);
     after(in, out);
+    after_private(out);
 }
 
 static clv_status keep_graph(clv_plugin_device *dev, const clv_compile *compile,
@@ -162,6 +196,9 @@ const hostile_mode hostile_results[] = {
     {.name = "infinity_clipped", .what = "a large number for infinity"},
     {.name = "tail_wrong", .what = "0 behind the last eight columns"},
     {.name = "not_repeatable", .what = "another result every second time"},
+    {.name = "private_wrong", .what = "weights that products read otherwise"},
+    {.name = "private_past", .what = "four bytes too many of such weights"},
+    {.name = "private_whole", .what = "such, by the number of their rows"},
     {.name = "past_end", .what = "writes behind the output"},
     {.name = "before_begin", .what = "and in front of it"},
     {.name = "fills_gaps", .what = "writes between strided rows"},

@@ -91,6 +91,8 @@ static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
     if (!clv_op_is_elementwise(node->op))
         return 0;
     const clv_tensor_desc *out = &g->tensors[node->outputs[0]];
+    if (out->layout != CLV_LAYOUT_LINEAR)
+        return 0;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const clv_tensor_desc *t = input(g, node, i);
         if (t && t->rank == out->rank && t->dtype == out->dtype &&
@@ -103,8 +105,8 @@ static uint32_t aliases(const clv_subgraph *g, const clv_node *node)
 
 /* States the preferred layout of states that ATTENTION reads or SET_ROWS
  * writes. False: it does not take them in the layout that they have. */
-static bool prefer_layouts(const ref_settings *s, const clv_subgraph *g,
-                           const clv_node *node, clv_op_caps *caps)
+static bool prefer_states(const ref_settings *s, const clv_subgraph *g,
+                          const clv_node *node, clv_op_caps *caps)
 {
     const bool reads = node->op == CLV_OP_ATTENTION;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
@@ -112,14 +114,55 @@ static bool prefer_layouts(const ref_settings *s, const clv_subgraph *g,
         if (!t || t->usage != CLV_USAGE_STATE ||
             !(reads || node->op == CLV_OP_SET_ROWS))
             continue;
-        if (reads && t->layout && s->fickle) {
+        if (reads && t->layout && s->states.fickle) {
             snprintf(caps->reason, sizeof caps->reason, "not in that layout");
             return false;
         }
-        if (s->prefers && clv_dtype_in(t->dtype, CLV_DTYPES_FLOAT))
+        if (s->states.prefers && clv_dtype_in(t->dtype, CLV_DTYPES_FLOAT))
             caps->layouts[i] = CLV_LAYOUT_WEIGHTS;
     }
     return true;
+}
+
+static int64_t rows_of(const clv_tensor_desc *t)
+{
+    int64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        rows *= t->dims[i];
+    return rows;
+}
+
+/* The same of weights that products read; and CONVERT writes. */
+static bool prefer_weights(const ref_settings *s, const clv_subgraph *g,
+                           const clv_node *node, clv_op_caps *caps)
+{
+    const bool product =
+        node->op == CLV_OP_MATMUL || node->op == CLV_OP_MATMUL_EXPERTS;
+    const clv_tensor_desc *y =
+        node->n_outputs ? &g->tensors[node->outputs[0]] : NULL;
+    bool takes = !y || !y->layout || s->weights.prefers;
+    bool whole = !y || !y->layout || rows_of(y) % REF_PRIVATE_ROWS == 0;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const clv_tensor_desc *t = input(g, node, i);
+        if (!t || t->usage != CLV_USAGE_WEIGHT)
+            continue;
+        const bool fits = product && i == 1 && s->weights.prefers && !t->quant;
+        const bool blocks = rows_of(t) % REF_PRIVATE_ROWS == 0;
+        if (t->layout) {
+            takes &= fits && !s->weights.fickle;
+            whole &= blocks;
+        }
+        if (fits && blocks) {
+            caps->layouts[i] = CLV_LAYOUT_PRIVATE;
+            caps->private_rows = REF_PRIVATE_ROWS;
+        }
+    }
+    if (!takes || !whole)
+        snprintf(caps->reason, sizeof caps->reason,
+                 takes ? "rows of weights are no multiple of %d"
+                       : "not in that layout",
+                 REF_PRIVATE_ROWS);
+    return takes && whole;
 }
 
 /* Lists the variants; false: the node asks for another one. */
@@ -170,7 +213,7 @@ void ref_answer(const clv_plugin_device *dev, const clv_subgraph *g,
                  s->stride_align);
         return;
     }
-    if (!prefer_layouts(s, g, node, out))
+    if (!prefer_states(s, g, node, out) || !prefer_weights(s, g, node, out))
         return;
     clv_node_caps(&n, out);
     if (!list_variants(s, node, out)) {

@@ -12,7 +12,7 @@ static bool check_limits(clv_checked_node *n)
     }
     return (op != CLV_OP_SET_ROWS ||
             clv_node_takes(n, 0, clv_formats_of(CLV_FORMAT_FLOAT))) &&
-           (op != CLV_OP_CONVERT ||
+           (op != CLV_OP_CONVERT || n->out.layout == CLV_LAYOUT_PRIVATE ||
             clv_node_takes(n, CLV_OP_OPERANDS,
                            clv_formats_of(CLV_FORMAT_FLOAT)));
 }
@@ -20,6 +20,8 @@ static bool check_limits(clv_checked_node *n)
 bool ref_check_node(const clv_subgraph *graph, uint32_t node,
                     clv_checked_node *n)
 {
-    return clv_check_node(graph, node, CLV_NODE_WEIGHT_STATES, n) &&
+    return clv_check_node(graph, node,
+                          CLV_NODE_WEIGHT_STATES | CLV_NODE_PRIVATE_WEIGHTS,
+                          n) &&
            check_limits(n);
 }

@@ -85,6 +85,16 @@ static double combine(const clv_node *node, double a, double b)
     }
 }
 
+/* Weights into CLV_LAYOUT_PRIVATE: the bytes of their rows. */
+static void convert_private(const ref_view *in, const ref_view *out)
+{
+    int64_t elements, bytes;
+    clv_block(in->dtype, &elements, &bytes);
+    for (int64_t i = 0; i < out->rows; i++)
+        memcpy(ref_view_row(out, i), ref_view_row(in, i),
+               (size_t)(out->columns / elements * bytes));
+}
+
 /* A second operand of fewer dimensions is a vector for every row. */
 static void elementwise(const clv_node *node, const ref_view *in,
                         const ref_view *out)
@@ -340,6 +350,9 @@ void ref_run_node(const clv_node *node, const ref_view *in, const ref_view *out)
         matmul_experts(node, in, out);
         break;
     default:
-        elementwise(node, in, out);
+        if (out->is_private)
+            convert_private(in, out);
+        else
+            elementwise(node, in, out);
     }
 }

@@ -40,6 +40,8 @@
 #define REF_MAX_RECORDS 256
 #define REF_MESSAGE_SIZE 128 /* as in clv_timeline_info */
 #define REF_PAGE 4096u
+/* Rows of a block of CLV_LAYOUT_PRIVATE, which lie in it last first. */
+#define REF_PRIVATE_ROWS 4
 
 /* ------------------------------------------------------------------------ */
 /* Settings (settings.c)                                                     */
@@ -59,13 +61,18 @@ enum {
     REF_VARIANT_HALVES = 7,   /* activations are rounded to F16 */
 };
 
+/* Whether it prefers another layout; fickle: and then does not take it. */
+typedef struct ref_layouts {
+    bool prefers, fickle;
+} ref_layouts;
+
 /* Of one device; settings.h says what each means. */
 typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
     bool variants; /* of products: REF_VARIANT_* */
     bool flag_wait, is_virtual, import, import_writable, hide, in_place,
         progress, split, repacks;
-    bool prefers, fickle;
+    ref_layouts states, weights;
     uint32_t trace_nodes; /* records of a node */
     uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,
         tick_ns;
@@ -199,12 +206,14 @@ typedef struct ref_view {
     int64_t strides[CLV_MAX_RANK]; /* bytes; of the last dimension, an
                                       element's or block's */
     int64_t rows, columns;
+    bool is_private;               /* in CLV_LAYOUT_PRIVATE */
     uint32_t quant, quant_group;   /* clv_quant */
     const struct ref_view *scales; /* where it is quantised */
 } ref_view;
 
 /* With the symbols' values; NULL: their upper bounds. Without scales. False if
- * the shape is impossible: a rank, dtype or size that nothing can have. */
+ * the shape is impossible: a rank, dtype or size that nothing can have, or a
+ * part of a block of CLV_LAYOUT_PRIVATE. */
 bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
                    ref_view *out);
 /* Bytes from the first to behind the last element; 0 if it has none. */
@@ -215,7 +224,7 @@ double ref_decode(const ref_view *v, int64_t row, int64_t column);
 static inline double ref_get(const ref_view *v, int64_t row, int64_t column)
 {
     float x;
-    if (v->dtype != CLV_DTYPE_F32 || v->rank != 2)
+    if (v->dtype != CLV_DTYPE_F32 || v->rank != 2 || v->is_private)
         return ref_decode(v, row, column);
     memcpy(&x, v->data + row * v->strides[0] + column * v->strides[1],
            sizeof x);

@@ -133,14 +133,16 @@ static void read_limit(reader *r, const char *name, clv_axis_limit *out)
     *out = (clv_axis_limit){v[0], v[1], v[2]};
 }
 
-static void read_states(reader *r, ref_settings *out)
+/* layout: what it is called where the device takes what it prefers. */
+static ref_layouts read_layouts(reader *r, const char *name, const char *layout)
 {
-    static const char *const names[] = {"linear", "weights", "fickle"};
-    uint32_t n = find_name(names, 3, text_of(r, "states"));
+    const char *const names[] = {"linear", layout, "fickle"};
+    char need[64];
+    uint32_t n = find_name(names, 3, text_of(r, name));
+    snprintf(need, sizeof need, "linear, %s or fickle", layout);
     if (n == 3)
-        malformed(r, "states", "linear, weights or fickle");
-    out->prefers = n > 0;
-    out->fickle = n == 2;
+        malformed(r, name, need);
+    return (ref_layouts){.prefers = n > 0, .fickle = n == 2};
 }
 
 static uint32_t read_alignment(reader *r, const char *name)
@@ -172,7 +174,8 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     read_limit(&r, "channels", &out->channels);
     out->pointer_align = read_alignment(&r, "align");
     out->stride_align = read_alignment(&r, "stride_align");
-    read_states(&r, out);
+    out->states = read_layouts(&r, "states", "weights");
+    out->weights = read_layouts(&r, "weights", "private");
     out->split = read_bool(&r, "split");
     out->in_place = read_bool(&r, "in_place");
     out->variants = read_bool(&r, "variants");

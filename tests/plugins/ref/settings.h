@@ -41,6 +41,9 @@
         REF_OPTION("states" i, STRING, "linear", 0, 0,                         \
                    "layout it prefers for states: linear; weights; fickle: "   \
                    "weights, but then no attention takes them"),               \
+        REF_OPTION("weights" i, STRING, "linear", 0, 0,                        \
+                   "layout it prefers for weights: linear; private; fickle: "  \
+                   "private, but then no product takes them"),                 \
         REF_OPTION("split" i, BOOL, "on", 0, 0, "whether ops can be divided"), \
         REF_OPTION("in_place" i, BOOL, "off", 0, 0,                            \
                    "whether outputs may share inputs' memory"),                \

@@ -22,7 +22,10 @@ bool ref_view_make(const clv_tensor_desc *desc, const int64_t *symbols,
             return false;
     }
     out->columns = out->dims[out->rank - 1];
-    if (desc->layout != CLV_LAYOUT_LINEAR)
+    out->is_private = desc->layout == CLV_LAYOUT_PRIVATE;
+    if (out->is_private && out->rows % REF_PRIVATE_ROWS)
+        return false;
+    if (desc->layout != CLV_LAYOUT_LINEAR && !out->is_private)
         return elements == 1 && clv_layout_strides(desc, bytes, out->strides);
     clv_strides(desc, symbols, out->strides);
     return out->columns % elements == 0;
@@ -49,6 +52,8 @@ uint64_t ref_view_extent(const ref_view *v)
 uint8_t *ref_view_row(const ref_view *v, int64_t row)
 {
     uint8_t *at = v->data;
+    if (v->is_private)
+        row += REF_PRIVATE_ROWS - 1 - row % REF_PRIVATE_ROWS * 2;
     for (uint32_t i = v->rank - 1; i-- > 1;) {
         at += row % v->dims[i] * v->strides[i];
         row /= v->dims[i];
