@@ -25,12 +25,12 @@ typedef struct core_memory {
 
 /* How a device gets at a tensor's memory. */
 typedef enum core_holding {
-    CORE_HOLD_IMPORT = 0, /* it uses the host's memory in place */
-    CORE_HOLD_COPY = 1,   /* its own memory, filled once: weights only */
-    CORE_HOLD_LOCAL = 2,  /* memory of its own or a form of its own, kept up to
-                             date: see below */
-    CORE_HOLD_STREAM = 3, /* memory of its own that the host sees, filled once,
-                             from which runs copy: weights only */
+    CORE_HOLD_IMPORT = 0,  /* it uses the host's memory in place */
+    CORE_HOLD_COPY = 1,    /* its own memory, filled once: weights only */
+    CORE_HOLD_LOCAL = 2,   /* memory of its own or a form of its own, kept up to
+                              date: see below */
+    CORE_HOLD_STREAM = 3,  /* memory of its own that the host sees, filled once,
+                              from which runs copy: weights only */
     CORE_HOLD_PRIVATE = 4, /* as COPY, in CLV_LAYOUT_PRIVATE: whole rows, or
                               parts of rows, of weights */
 } core_holding;

@@ -597,10 +597,12 @@ static inline int clv_infer_attention(clv_op_shape *s)
 static inline int clv_infer_convert(clv_op_shape *s)
 {
     const uint32_t dtype = s->out.dtype;
+    const int same =
+        s->out.layout == CLV_LAYOUT_PRIVATE && dtype == s->in[0]->dtype;
     char names[CLV_DTYPES_TEXT];
     if (!clv_dtype_in(s->in[0]->dtype, CLV_DTYPES_REAL))
         return clv_op_must_be(s, 0, clv_dtypes_text(CLV_DTYPES_REAL, names));
-    if (!clv_dtype_in(dtype, CLV_DTYPES_WRITTEN))
+    if (!same && !clv_dtype_in(dtype, CLV_DTYPES_WRITTEN))
         return clv_op_wrong(s, "the type asked for is not %s",
                             clv_dtypes_text(CLV_DTYPES_WRITTEN, names));
     clv_op_make_like(s, 0);

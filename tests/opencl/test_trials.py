@@ -45,6 +45,15 @@ class Trials(OwnCache):
         self.assertEqual(said.count("'gemm_wgmma'"), 1)
         self.assertNotIn("'gemm'", said)
 
+    def test_weights_in_a_layout_of_the_device_are_tried(self):
+        """In plain code. Of experts the kernels for weights as they are in the
+        file serve then."""
+        said = self.opened("--set", "core.probe=off", "--set",
+                           "opencl.matrix=plain", wrong="experts_gemv_tiles")
+        self.assertIn("'experts_gemv_tiles' compute wrongly in matmul_experts",
+                      said)
+        self.assertEqual(said.count("compute wrongly"), 1)
+
     def test_products_in_series_are_tried(self):
         """In plain code, where they are asked for."""
         args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",

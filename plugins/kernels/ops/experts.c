@@ -109,7 +109,6 @@ static void add_tiles(gpu_call *call, const gpu_node *node)
     gpu_call_use(call, gpu_template_packed);
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_add_tiles(call, &flat, "w", 0, flat.in[1].d.dims[0]);
-    call->operands[call->n_operands - 1].quads = true;
     gpu_tile_defines(call, &flat);
     gpu_call_define(call, "AHEAD", TILES_AHEAD);
     add_params(call, node, 0, gpu_experts_held(node));
