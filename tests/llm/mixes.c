@@ -186,9 +186,10 @@ static bool look_at(mix *m, const clv_graph *g, clv_device *dev)
     assert_non_null(caps);
     assert_ok(core_device_caps(dev, &view, caps));
     for (uint32_t i = 0; i < g->n_nodes; i++) {
+        double *error = &m->errors.ops[g->nodes[i].op];
         able &= caps[i].answer != CLV_ANSWER_NO;
         if (caps[i].answer != CLV_ANSWER_NO)
-            m->error = fmax(m->error, bound_of(caps[i].error_class));
+            *error = fmax(*error, bound_of(caps[i].error_class));
     }
     free(caps);
     return able;
@@ -206,7 +207,6 @@ static void sort_devices(mix *m)
     clv_session *s;
     assert_ok(clv_session_create(m->model, &params, &s));
     assert_ok(clv_session_prepare(s, 4, &plan));
-    look_at(m, plan->source, m->alone);
     for (uint32_t i = 0; i < n; i++) {
         clv_device *dev = clv_context_device(m->rig.ctx, i);
         if (m->is_virtual && dev == m->alone)

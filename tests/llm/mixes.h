@@ -21,11 +21,11 @@ typedef struct mix {
     clv_model *model;
     llm_source *source;
     tiny_params tiny;
-    clv_device *alone; /* the processor, whose text is the right one */
+    clv_device *alone; /* the processor, which writes the texts */
     clv_device *devices[MIXES_DEVICES];
     uint32_t n_devices;
-    uint32_t n_able; /* the first of them take all nodes */
-    double error;    /* of a node on the least precise of them, as stated */
+    uint32_t n_able;    /* the first of them take all nodes */
+    tiny_errors errors; /* of results on the least precise of them, as stated */
 } mix;
 
 /* gpu: NULL or the id of a device; cache: a directory. */

@@ -8,6 +8,7 @@
  * a failure names its seed. With the argument "gpu", OpenCL takes part.
  */
 #include "cuts.h"
+#include "forecast.h"
 #include "mixes.h"
 #include "temp.h"
 
@@ -28,6 +29,7 @@
 #define MAX_SESSIONS 3
 #define MAX_TEXT 48
 #define N_CTX 96
+#define HALF 0x1p-22 /* rounding to 11 bits is off by 2^-11 at most */
 
 typedef struct speaker {
     mix *m;
@@ -37,8 +39,7 @@ typedef struct speaker {
     uint32_t n_devices;
     int32_t ids[MAX_TEXT];
     uint32_t n_prompt, n_ids, n_done;
-    float *wanted; /* [n_ids, n_vocab] */
-    double bound;
+    forecast wanted; /* of ids */
     int cancel; /* so many submits until it is cancelled; < 0: not any more */
     bool in_eval;
     uint32_t submits;   /* of the present eval */
@@ -93,19 +94,15 @@ static void write_text(speaker *s)
     const float *logits;
     s->n_prompt = 8 + test_below(r, 30);
     s->n_ids = s->n_prompt + 2 + test_below(r, 7);
-    s->wanted = malloc(sizeof *s->wanted * s->n_ids * n_vocab);
-    assert_non_null(s->wanted);
     tiny_ids(m->source, 1 + test_below(r, 1000), s->ids, s->n_prompt);
     assert_ok(clv_session_create(m->model, &params, &session));
     for (uint32_t done = 0; done < s->n_ids;) {
         const uint32_t n = done ? 1 : s->n_prompt;
-        float *row = s->wanted + (size_t)done * n_vocab;
-        assert_ok(clv_session_eval(session, s->ids + done, n, CLV_LOGITS_ALL,
+        assert_ok(clv_session_eval(session, s->ids + done, n, CLV_LOGITS_LAST,
                                    &logits));
-        memcpy(row, logits, sizeof *row * n * n_vocab);
         done += n;
         if (done < s->n_ids)
-            s->ids[done] = rig_best(row + (size_t)(n - 1) * n_vocab, n_vocab);
+            s->ids[done] = rig_best(logits, n_vocab);
     }
     clv_session_destroy(session);
 }
@@ -113,13 +110,14 @@ static void write_text(speaker *s)
 static bool is_near(const speaker *s, uint32_t position, const float *logits)
 {
     const uint32_t n = s->m->source->hparams.n_vocab;
-    const float *want = s->wanted + (size_t)position * n;
+    const float *want = s->wanted.logits + (size_t)position * n;
+    const double bound = s->wanted.bounds[position];
     const int32_t a = rig_best(logits, n), b = rig_best(want, n);
     double total = 0;
     for (uint32_t i = 0; i < n; i++)
         total += (double)want[i] * want[i];
-    return rig_error(logits, want, n) <= s->bound &&
-           want[b] - want[a] <= 4 * sqrt(s->bound * total / n);
+    return rig_error(logits, want, n) <= bound &&
+           want[b] - want[a] <= 4 * sqrt(bound * total / n);
 }
 
 static void compare(speaker *s, uint32_t n, uint32_t which, const float *logits)
@@ -130,13 +128,14 @@ static void compare(speaker *s, uint32_t n, uint32_t which, const float *logits)
         const uint32_t position = s->n_done + n - n_rows + i;
         const float *row = logits + (size_t)i * n_vocab;
         if (!is_near(s, position, row))
-            snprintf(
-                s->failure, sizeof s->failure,
-                "position %u of %u (prompt %u, %u at once) differs by %g, "
-                "%g is stated",
-                position, s->n_ids, s->n_prompt, n,
-                rig_error(row, s->wanted + (size_t)position * n_vocab, n_vocab),
-                s->bound);
+            snprintf(s->failure, sizeof s->failure,
+                     "position %u of %u (prompt %u, %u at once) differs by %g, "
+                     "%g is forecast",
+                     position, s->n_ids, s->n_prompt, n,
+                     rig_error(row,
+                               s->wanted.logits + (size_t)position * n_vocab,
+                               n_vocab),
+                     s->wanted.bounds[position]);
     }
 }
 
@@ -278,8 +277,9 @@ static void open_speaker(speaker *s, mix *m)
         .devices = s->devices,
         .n_devices = s->n_devices,
     };
-    s->bound = 8 * m->tiny.n_layers *
-               fmax(m->error, params.kv_dtype == CLV_DTYPE_F16 ? 1e-5 : 0);
+    tiny_errors errors = m->errors;
+    errors.cache = params.kv_dtype == CLV_DTYPE_F16 ? HALF : 0;
+    forecast_make(&s->wanted, m->source, s->ids, s->n_ids, &errors);
     s->cancel = test_below(r, 4) ? -1 : (int)test_below(r, 8);
     assert_ok(clv_session_create(m->model, &params, &s->session));
     const bool able = m->n_able == m->n_devices && s->n_devices > 1;
@@ -290,7 +290,7 @@ static void open_speaker(speaker *s, mix *m)
 static void close_speaker(speaker *s)
 {
     clv_session_destroy(s->session);
-    free(s->wanted);
+    forecast_free(&s->wanted);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -295,10 +295,37 @@ static double *values(llm_source *source, uint32_t layer, const char *what)
     return out;
 }
 
+/* What is done to results; errors NULL: nothing. */
+typedef struct noise {
+    const tiny_errors *errors;
+    llm_random rng;
+} noise;
+
+/* Uniform noise of that mean square. Each row has the error of its class: a run
+ * may have one row. */
+static void disturb(noise *z, double error, double *x, uint32_t rows,
+                    uint32_t n)
+{
+    for (uint32_t r = 0; error > 0 && r < rows; r++) {
+        double squares = 0;
+        for (uint32_t i = 0; i < n; i++)
+            squares += x[r * n + i] * x[r * n + i];
+        const double most = sqrt(3 * error * squares / n);
+        for (uint32_t i = 0; i < n; i++)
+            x[r * n + i] += most * (2 * llm_random_uniform(&z->rng) - 1);
+    }
+}
+
+static void disturb_result(noise *z, clv_op op, double *x, uint32_t rows,
+                           uint32_t n)
+{
+    disturb(z, z->errors ? z->errors->ops[op] : 0, x, rows, n);
+}
+
 /* y [rows, out] = x [rows, in] * w [out, in] + bias [out]; the result is the
  * caller's. */
-static double *linear(const double *x, uint32_t rows, uint32_t in, uint32_t out,
-                      double *w, double *bias)
+static double *linear(noise *z, clv_op op, const double *x, uint32_t rows,
+                      uint32_t in, uint32_t out, double *w, double *bias)
 {
     double *y = malloc((size_t)rows * out * sizeof *y);
     assert_non_null(y);
@@ -309,13 +336,14 @@ static double *linear(const double *x, uint32_t rows, uint32_t in, uint32_t out,
                 sum += x[r * in + i] * w[o * in + i];
             y[r * out + o] = sum;
         }
+    disturb_result(z, op, y, rows, out);
     free(w);
     free(bias);
     return y;
 }
 
-static double *norm(const double *x, uint32_t rows, uint32_t n, double eps,
-                    double *w)
+static double *norm(noise *z, const double *x, uint32_t rows, uint32_t n,
+                    double eps, double *w)
 {
     double *y = malloc((size_t)rows * n * sizeof *y);
     assert_non_null(y);
@@ -326,11 +354,12 @@ static double *norm(const double *x, uint32_t rows, uint32_t n, double eps,
         for (uint32_t i = 0; i < n; i++)
             y[r * n + i] = x[r * n + i] / sqrt(squares / n + eps) * w[i];
     }
+    disturb_result(z, CLV_OP_RMS_NORM, y, rows, n);
     free(w);
     return y;
 }
 
-static void rotate(const llm_hparams *hp, double *x, uint32_t rows,
+static void rotate(noise *z, const llm_hparams *hp, double *x, uint32_t rows,
                    uint32_t heads, const double *divisors)
 {
     const uint32_t half = hp->rope_dim / 2;
@@ -349,10 +378,11 @@ static void rotate(const llm_hparams *hp, double *x, uint32_t rows,
             *b = re * sin(angle) + im * cos(angle);
         }
     }
+    disturb_result(z, CLV_OP_ROPE, x, rows, heads * hp->head_dim);
 }
 
-static double *attend(const llm_hparams *hp, const double *q, const double *k,
-                      const double *v, uint32_t n)
+static double *attend(noise *z, const llm_hparams *hp, const double *q,
+                      const double *k, const double *v, uint32_t n)
 {
     const uint32_t d = hp->head_dim, heads = hp->n_heads;
     const uint32_t kv = hp->n_kv_heads;
@@ -378,14 +408,16 @@ static double *attend(const llm_hparams *hp, const double *q, const double *k,
             for (uint32_t c = 0; c < d; c++)
                 y[r * d + c] += s[j] / sum * v[(j * kv + g) * d + c];
     }
+    disturb_result(z, CLV_OP_ATTENTION, y, n, heads * d);
     free(s);
     return y;
 }
 
-static void add_to(double *x, double *y, uint32_t n)
+static void add_to(noise *z, double *x, double *y, uint32_t rows, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < rows * n; i++)
         x[i] += y[i];
+    disturb_result(z, CLV_OP_ADD, x, rows, n);
     free(y);
 }
 
@@ -401,16 +433,17 @@ static double *part_of(const double *x, size_t begin, size_t n)
 }
 
 /* Gate, up and down of one row, by matrices that it frees. */
-static double *gated(const llm_hparams *hp, const double *row, uint32_t n,
-                     double *gate_w, double *up_w, double *down_w,
-                     double *biases[3])
+static double *gated(noise *z, clv_op op, const llm_hparams *hp,
+                     const double *row, uint32_t n, double *gate_w,
+                     double *up_w, double *down_w, double *biases[3])
 {
     const uint32_t embd = hp->n_embd, ff = hp->n_ff;
-    double *gate = linear(row, n, embd, ff, gate_w, biases[0]);
-    double *up = linear(row, n, embd, ff, up_w, biases[1]);
+    double *gate = linear(z, op, row, n, embd, ff, gate_w, biases[0]);
+    double *up = linear(z, op, row, n, embd, ff, up_w, biases[1]);
     for (uint32_t j = 0; j < n * ff; j++)
         up[j] *= gate[j] / (1 + exp(-gate[j]));
-    double *y = linear(up, n, ff, embd, down_w, biases[2]);
+    disturb_result(z, CLV_OP_GLU, up, n, ff);
+    double *y = linear(z, op, up, n, ff, embd, down_w, biases[2]);
     free(gate);
     free(up);
     return y;
@@ -427,7 +460,7 @@ static uint32_t next_best(const double *scores, const bool *taken, uint32_t n)
 }
 
 /* One row: the experts with the highest scores, weighted by these. */
-static void add_choice_of(const llm_hparams *hp, const double *row,
+static void add_choice_of(noise *z, const llm_hparams *hp, const double *row,
                           double *scores, const double *gate, const double *up,
                           const double *down, double *y)
 {
@@ -445,27 +478,28 @@ static void add_choice_of(const llm_hparams *hp, const double *row,
         double *none[3] = {NULL, NULL, NULL};
         if (!taken[e])
             continue;
-        double *part = gated(hp, row, 1, part_of(gate, e * size, size),
-                             part_of(up, e * size, size),
-                             part_of(down, e * size, size), none);
+        double *part = gated(
+            z, CLV_OP_MATMUL_EXPERTS, hp, row, 1, part_of(gate, e * size, size),
+            part_of(up, e * size, size), part_of(down, e * size, size), none);
         for (uint32_t j = 0; j < hp->n_embd; j++)
             y[j] += scores[e] / sum * part[j];
         free(part);
     }
 }
 
-static double *by_experts(llm_source *source, uint32_t i, const double *h,
-                          uint32_t n)
+static double *by_experts(noise *z, llm_source *source, uint32_t i,
+                          const double *h, uint32_t n)
 {
     const llm_hparams *hp = &source->hparams;
     const uint32_t embd = hp->n_embd, all = hp->n_experts;
-    double *scores = linear(h, n, embd, all, W("ffn_gate_inp.weight"), NULL);
+    double *scores = linear(z, CLV_OP_MATMUL, h, n, embd, all,
+                            W("ffn_gate_inp.weight"), NULL);
     double *gate = W("ffn_gate_exps.weight"), *up = W("ffn_up_exps.weight");
     double *down = W("ffn_down_exps.weight");
     double *y = calloc((size_t)n * embd, sizeof *y);
     assert_true(y && all <= 64);
     for (uint32_t r = 0; r < n; r++)
-        add_choice_of(hp, h + r * embd, scores + r * all, gate, up, down,
+        add_choice_of(z, hp, h + r * embd, scores + r * all, gate, up, down,
                       y + r * embd);
     free(scores);
     free(gate);
@@ -474,38 +508,46 @@ static double *by_experts(llm_source *source, uint32_t i, const double *h,
     return y;
 }
 
-static double *feed_forward(llm_source *source, uint32_t i, const double *h,
-                            uint32_t n)
+static double *feed_forward(noise *z, llm_source *source, uint32_t i,
+                            const double *h, uint32_t n)
 {
     if (source->hparams.n_experts)
-        return by_experts(source, i, h, n);
+        return by_experts(z, source, i, h, n);
     double *biases[3] = {W("ffn_gate.bias"), W("ffn_up.bias"),
                          W("ffn_down.bias")};
-    return gated(&source->hparams, h, n, W("ffn_gate.weight"),
+    return gated(z, CLV_OP_MATMUL, &source->hparams, h, n, W("ffn_gate.weight"),
                  W("ffn_up.weight"), W("ffn_down.weight"), biases);
 }
 
-static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
+static void forward_layer(noise *z, llm_source *source, uint32_t i, double *x,
+                          uint32_t n)
 {
     const llm_hparams *hp = &source->hparams;
     const uint32_t embd = hp->n_embd;
     const uint32_t width = hp->n_heads * hp->head_dim;
     const uint32_t kv = hp->n_kv_heads * hp->head_dim;
     double *divisors = values(source, 0, "rope_freqs.weight");
-    double *h = norm(x, n, embd, hp->norm_eps, W("attn_norm.weight"));
-    double *q = linear(h, n, embd, width, W("attn_q.weight"), W("attn_q.bias"));
-    double *k = linear(h, n, embd, kv, W("attn_k.weight"), W("attn_k.bias"));
-    double *v = linear(h, n, embd, kv, W("attn_v.weight"), W("attn_v.bias"));
-    rotate(hp, q, n, hp->n_heads, divisors);
-    rotate(hp, k, n, hp->n_kv_heads, divisors);
-    double *y = attend(hp, q, k, v, n);
-    add_to(x,
-           linear(y, n, width, embd, W("attn_output.weight"),
+    double *h = norm(z, x, n, embd, hp->norm_eps, W("attn_norm.weight"));
+    double *q = linear(z, CLV_OP_MATMUL, h, n, embd, width, W("attn_q.weight"),
+                       W("attn_q.bias"));
+    double *k = linear(z, CLV_OP_MATMUL, h, n, embd, kv, W("attn_k.weight"),
+                       W("attn_k.bias"));
+    double *v = linear(z, CLV_OP_MATMUL, h, n, embd, kv, W("attn_v.weight"),
+                       W("attn_v.bias"));
+    rotate(z, hp, q, n, hp->n_heads, divisors);
+    rotate(z, hp, k, n, hp->n_kv_heads, divisors);
+    if (z->errors) {
+        disturb(z, z->errors->cache, k, n, kv);
+        disturb(z, z->errors->cache, v, n, kv);
+    }
+    double *y = attend(z, hp, q, k, v, n);
+    add_to(z, x,
+           linear(z, CLV_OP_MATMUL, y, n, width, embd, W("attn_output.weight"),
                   W("attn_output.bias")),
-           n * embd);
+           n, embd);
     free(h);
-    h = norm(x, n, embd, hp->norm_eps, W("ffn_norm.weight"));
-    add_to(x, feed_forward(source, i, h, n), n * embd);
+    h = norm(z, x, n, embd, hp->norm_eps, W("ffn_norm.weight"));
+    add_to(z, x, feed_forward(z, source, i, h, n), n, embd);
     free(divisors);
     free(h);
     free(q);
@@ -514,8 +556,8 @@ static void forward_layer(llm_source *source, uint32_t i, double *x, uint32_t n)
     free(y);
 }
 
-void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
-                  double *logits)
+static void forward(noise *z, llm_source *source, const int32_t *ids,
+                    uint32_t n, double *logits)
 {
     const llm_hparams *hp = &source->hparams;
     const uint32_t embd = hp->n_embd;
@@ -524,19 +566,36 @@ void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
     assert_true(table && x);
     for (uint32_t r = 0; r < n; r++)
         memcpy(x + r * embd, table + (size_t)ids[r] * embd, embd * sizeof *x);
+    disturb_result(z, CLV_OP_GET_ROWS, x, n, embd);
     for (uint32_t i = 0; i < hp->n_layers; i++)
-        forward_layer(source, i, x, n);
-    double *h =
-        norm(x, n, embd, hp->norm_eps, values(source, 0, "output_norm.weight"));
+        forward_layer(z, source, i, x, n);
+    double *h = norm(z, x, n, embd, hp->norm_eps,
+                     values(source, 0, "output_norm.weight"));
     double *output = values(source, 0, "output.weight");
     double *y =
-        linear(h, n, embd, hp->n_vocab,
+        linear(z, CLV_OP_MATMUL, h, n, embd, hp->n_vocab,
                output ? output : values(source, 0, "token_embd.weight"), NULL);
     memcpy(logits, y, (size_t)n * hp->n_vocab * sizeof *y);
     free(table);
     free(x);
     free(h);
     free(y);
+}
+
+void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
+                  double *logits)
+{
+    noise none = {.errors = NULL};
+    forward(&none, source, ids, n, logits);
+}
+
+void tiny_forward_disturbed(llm_source *source, const int32_t *ids, uint32_t n,
+                            const tiny_errors *errors, uint64_t seed,
+                            double *logits)
+{
+    noise z = {.errors = errors};
+    llm_random_seed(&z.rng, seed);
+    forward(&z, source, ids, n, logits);
 }
 
 double tiny_error(const float *x, const double *ref, uint64_t n)

@@ -28,6 +28,17 @@ void tiny_spoil_scales(llm_source *source, const char *name);
 /* logits: [n, n_vocab] */
 void tiny_forward(llm_source *source, const int32_t *ids, uint32_t n,
                   double *logits);
+/* How far off results may be: mean squares of the differences, relative to
+ * those of the results, as in clv_error_class. */
+typedef struct tiny_errors {
+    double ops[CLV_OP_COUNT]; /* of results of each op */
+    double cache;             /* of k and v as the cache holds them */
+} tiny_errors;
+/* As tiny_forward(), with noise of this size on every row of every result. A
+ * seed has its own noise. */
+void tiny_forward_disturbed(llm_source *source, const int32_t *ids, uint32_t n,
+                            const tiny_errors *errors, uint64_t seed,
+                            double *logits);
 /* Root of mean squared difference, relative to the reference's. */
 double tiny_error(const float *x, const double *ref, uint64_t n);
 /* n ids, different for every seed. */
