@@ -1,5 +1,6 @@
 """cleave quantize: the files it writes, and those it does not."""
 
+import math
 import os
 import shutil
 
@@ -59,10 +60,21 @@ class Quantize(cli.Case):
         return {row["tensor"]: row for row in rows[:-1]}, rows[-1]
 
     def text(self, start, size):
+        """Under a sanitizer, which takes 20 times as long, a part: enough for
+        all code to run, too little for perplexities to tell."""
+        if cli.SANITIZED:
+            size = min(size, 2000)
         with open(cli.shared("text", "heldout.txt"), "rb") as f:
             f.seek(start)
             return self.write("text-%d.txt" % start,
                               f.read(size).decode("utf-8", "ignore"))
+
+    def check_ratio(self, total, least, most):
+        """Of the perplexity after to that before."""
+        ratio = total["ppl_after"] / total["ppl_before"]
+        if not cli.SANITIZED:
+            self.assertGreater(ratio, least)
+            self.assertLess(ratio, most)
 
     def test_perplexity_before_and_after(self):
         text = self.text(20000, 5000)
@@ -73,10 +85,7 @@ class Quantize(cli.Case):
                 self.assertGreater(rows["blk.0.attn_q.weight"]["error"], 0)
                 self.assertLess(rows["blk.0.attn_q.weight"]["error"], 0.2)
                 self.assertEqual(rows["output_norm.weight"]["to"], "f32")
-                self.assertLess(total["ppl_after"],
-                                total["ppl_before"] * most)
-                self.assertGreater(total["ppl_after"],
-                                   total["ppl_before"] * 0.97)
+                self.check_ratio(total, 0.97, most)
 
     def test_activations_of_int8(self):
         self.bad("quantize", self.input, self.path("o.gguf"), "w8a8", code=2,
@@ -96,7 +105,7 @@ class Quantize(cli.Case):
         q, k = rows["blk.0.attn_q.weight"], rows["blk.0.attn_k.weight"]
         self.assertEqual(q["to"], "i8 tensor")
         self.assertEqual(q["input_scale"], k["input_scale"])  # one input
-        self.assertLess(total["ppl_after"], total["ppl_before"] * 1.03)
+        self.check_ratio(total, 0, 1.03)
 
     def test_outliers(self):
         """A few columns are 8 to 64 times larger: with one range for all, little
@@ -108,9 +117,9 @@ class Quantize(cli.Case):
         args = ("--calibrate", self.text(0, 1500), "--text",
                 self.text(20000, 4000))
         _, total = self.quantized(source, "w8a8", *args, "--plain")
-        self.assertGreater(total["ppl_after"], total["ppl_before"] * 1.2)
+        self.check_ratio(total, 1.2, math.inf)
         rows, total = self.quantized(source, "w8a8", *args, "--prune", 0.85)
-        self.assertLess(total["ppl_after"], total["ppl_before"] * 1.02)
+        self.check_ratio(total, 0, 1.02)
         # Of the layers those to which outliers matter most keep them; all that
         # reads one value is one layer.
         layers = {}
