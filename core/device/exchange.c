@@ -103,6 +103,14 @@ void core_device_hold_staging(clv_device *dev, uint64_t bytes)
     pthread_mutex_unlock(&dev->stage_mutex);
 }
 
+bool core_device_holds_staging(clv_device *dev)
+{
+    pthread_mutex_lock(&dev->stage_mutex);
+    const bool holds = dev->stage_users != 0;
+    pthread_mutex_unlock(&dev->stage_mutex);
+    return holds;
+}
+
 void core_device_release_staging(clv_device *dev)
 {
     core_stage *last = NULL;

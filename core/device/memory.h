@@ -64,3 +64,4 @@ clv_status core_device_copy(clv_device *dev, uint64_t align,
  * bytes in all; otherwise each makes its own. */
 void core_device_hold_staging(clv_device *dev, uint64_t bytes);
 void core_device_release_staging(clv_device *dev);
+bool core_device_holds_staging(clv_device *dev);

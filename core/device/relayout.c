@@ -11,10 +11,12 @@
 /* Bytes of the rows that pass at once. */
 #define PART_SIZE ((uint64_t)32 << 20)
 
-/* Whole blocks of any layout: multiples of CLV_MAX_PRIVATE_ROWS rows. */
+/* For rows of one dtype and length. */
 typedef struct relayout_program {
     uint32_t dtype;
-    int64_t length, rows; /* rows: at most at once */
+    int64_t length; /* elements of a row */
+    int64_t rows;   /* at once, at most: a multiple of CLV_MAX_PRIVATE_ROWS, so
+                       whole blocks of any layout */
     core_program *program;
 } relayout_program;
 
@@ -190,7 +192,7 @@ static clv_status move_all(core_relayout *r, const relayout_program *p,
     return CLV_OK;
 }
 
-/* What failed is not used again. */
+/* What failed is not used again, and nothing is kept that nobody releases. */
 clv_status core_device_relayout(clv_device *dev, uint32_t dtype, int64_t length,
                                 const core_runs *at, const void *host,
                                 core_buffer **out)
@@ -210,12 +212,13 @@ clv_status core_device_relayout(clv_device *dev, uint32_t dtype, int64_t length,
             core_device_alloc_local(dev, at->bytes * at->n, "a weight", &buf);
     if (!status)
         status = move_all(dev->relayout, p, row, at, host, buf);
-    if (status) {
+    if (status)
         core_buffer_free(buf);
+    else
+        *out = buf;
+    if (status || !core_device_holds_staging(dev)) {
         relayout_free(dev->relayout);
         dev->relayout = NULL;
-    } else {
-        *out = buf;
     }
     pthread_mutex_unlock(&dev->relayout_mutex);
     return status;

@@ -13,6 +13,7 @@ clv_status core_device_relayout(clv_device *dev, uint32_t dtype, int64_t length,
                                 const core_runs *at, const void *host,
                                 core_buffer **out);
 
-/* What it keeps for the next call; core_device_release_staging() does this. */
+/* Ends what it keeps for the next call while the staging is held;
+ * core_device_release_staging() calls this. */
 typedef struct core_relayout core_relayout;
 void core_device_release_relayout(clv_device *dev);

@@ -320,9 +320,9 @@ uint64_t core_plan_file_sum(const clv_plan *plan, const int64_t *symbols);
 
 /* Bytes that the plan leaves of the device's own memory for second copies of
  * weights, beside its weights, states and values and those of longer runs;
- * *weights: of the weights that it has there but in its own layout, which it
- * copies no second time. UINT64_MAX: the device does not say how much memory it
- * has. */
+ * *weights: bytes of the weights there, but for those in its own layout, which
+ * it does not copy a second time. UINT64_MAX: the device does not say how much
+ * memory it has. */
 uint64_t core_plan_room_for_copies(const clv_plan *plan, uint32_t device,
                                    uint64_t *weights);
 /* Whether a load takes of a limited address space, and which of its tensor's

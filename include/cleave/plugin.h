@@ -247,6 +247,7 @@ typedef enum clv_storage {
  * whole number: each takes as many bytes as in LINEAR, in the same order of
  * blocks. What is inside a block is the device's. It makes them by a CONVERT
  * from LINEAR to PRIVATE of the same dtype, of any whole number of blocks.
+ * Programs that read the weight have it bound from a buffer's begin on.
  */
 typedef enum clv_layout {
     CLV_LAYOUT_LINEAR = 0,  /* by strides */
@@ -551,7 +552,8 @@ typedef struct clv_op_caps {
        description, and compiles so if the answer is yes. Else the node runs as
        it is. A state may get WEIGHTS where a plan uses it on one device alone,
        whole, and all nodes there prefer it. A weight may get PRIVATE where it
-       is copied to the device's own memory and all nodes there prefer it. All
+       is copied to the device's own memory and all nodes there prefer it, on a
+       device without CLV_DEVICE_STATIC_SHAPES. All
        nodes that prefer it for weights of one dtype and one length of rows read
        the same. */
     uint32_t layouts[CLV_MAX_INPUTS];

@@ -86,7 +86,8 @@ static bool can_have_state(const clv_plan *plan, const clv_tensor_desc *desc,
 }
 
 /* Whole blocks of rows that are copied to memory of the device's own, each
- * row's bytes in one range. */
+ * row's bytes in one range. The program that brings them into the layout takes
+ * any number of blocks. */
 static bool can_have_weight(const clv_plan *plan, clv_value value,
                             const preference *w)
 {
@@ -98,7 +99,9 @@ static bool can_have_weight(const clv_plan *plan, clv_value value,
     core_runs runs;
     for (uint32_t i = 0; i + 1 < desc->rank; i++)
         rows *= desc->dims[i];
-    return w->layout == CLV_LAYOUT_PRIVATE && plan->devices[w->device].local &&
+    const core_plan_device *device = &plan->devices[w->device];
+    return w->layout == CLV_LAYOUT_PRIVATE && device->local &&
+           !(device->dev->info.flags & CLV_DEVICE_STATIC_SHAPES) &&
            desc->rank > 1 && desc->rank == tensor->rank &&
            desc->dtype == tensor->dtype && !desc->quant &&
            rows % w->rows == 0 && core_desc_is_dense(desc) &&
