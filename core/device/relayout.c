@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "loss.h"
 #include "program_cache.h"
+#include "subgraph.h"
 #include "submit.h"
 
 #include <stdlib.h>
@@ -199,9 +200,7 @@ clv_status core_device_relayout(clv_device *dev, uint32_t dtype, int64_t length,
 {
     const relayout_program *p = NULL;
     core_buffer *buf = NULL;
-    uint32_t elements, bytes;
-    clv_dtype_block(dtype, &elements, &bytes);
-    const uint64_t row = (uint64_t)length / elements * bytes;
+    const uint64_t row = core_row_bytes(dtype, length);
     pthread_mutex_lock(&dev->relayout_mutex);
     clv_status status =
         dev->relayout ? CLV_OK : relayout_make(dev, &dev->relayout);

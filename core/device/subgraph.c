@@ -82,6 +82,14 @@ clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
     return CLV_OK;
 }
 
+uint64_t core_row_bytes(uint32_t dtype, int64_t length)
+{
+    uint32_t block, bytes;
+    return clv_dtype_block(dtype, &block, &bytes)
+               ? (uint64_t)length / block * bytes
+               : 0;
+}
+
 static clv_status check_tensor(const clv_subgraph *g, uint32_t index)
 {
     const clv_tensor_desc *t = core_subgraph_tensor(g, index);

@@ -18,3 +18,5 @@ clv_status core_subgraph_check(const clv_subgraph *graph);
  * (NULL: their upper bounds). CLV_ERR_INVALID on overflow or part blocks. */
 clv_status core_desc_size(const clv_tensor_desc *desc, const int64_t *symbols,
                           uint64_t *out);
+/* Bytes of a row of so many elements, whole blocks; 0: an unknown dtype. */
+uint64_t core_row_bytes(uint32_t dtype, int64_t length);

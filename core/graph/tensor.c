@@ -354,14 +354,10 @@ clv_status core_memory_import(core_memory *memory, clv_device *dev,
 static clv_status make_private(const clv_tensor *tensor, clv_device *dev,
                                const core_runs *range, core_buffer **out)
 {
-    const int64_t length = tensor->dims[tensor->rank - 1];
-    uint32_t elements, bytes;
-    clv_dtype_block(tensor->dtype, &elements, &bytes);
-    const uint64_t row = (uint64_t)length / elements * bytes;
-    return core_device_relayout(dev, tensor->dtype,
-                                range->bytes < row
-                                    ? (int64_t)(range->bytes / bytes * elements)
-                                    : length,
+    const clv_format *f = clv_format_of(tensor->dtype);
+    const int64_t whole = tensor->dims[tensor->rank - 1];
+    const int64_t part = (int64_t)(range->bytes / f->bytes) * f->elements;
+    return core_device_relayout(dev, tensor->dtype, part < whole ? part : whole,
                                 range, tensor->memory->data, out);
 }
 

@@ -194,19 +194,21 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
     return true;
 }
 
+static bool is_held(const planner_maker *m, const core_piece *piece,
+                    const core_runs *range, uint32_t holding)
+{
+    return core_tensor_has_used_copy(weight_of(m, piece),
+                                     planner_maker_device(m, piece->device),
+                                     m->align, holding, range);
+}
+
 static bool is_used_there(const planner_maker *m, const core_piece *piece,
                           const core_runs *range)
 {
-    static const uint32_t local[] = {CORE_HOLD_COPY, CORE_HOLD_PRIVATE};
-    static const uint32_t in_place[] = {CORE_HOLD_IMPORT};
-    const bool own = m->devices[piece->device].memory_index;
-    const uint32_t *holdings = own ? local : in_place;
-    bool used = false;
-    for (uint32_t i = 0; i < (own ? 2 : 1) && !used; i++)
-        used = core_tensor_has_used_copy(weight_of(m, piece),
-                                         planner_maker_device(m, piece->device),
-                                         m->align, holdings[i], range);
-    return used;
+    return m->devices[piece->device].memory_index
+               ? is_held(m, piece, range, CORE_HOLD_COPY) ||
+                     is_held(m, piece, range, CORE_HOLD_PRIVATE)
+               : is_held(m, piece, range, CORE_HOLD_IMPORT);
 }
 
 /* Bytes of the weight that the piece's device has to hold and that no exec uses

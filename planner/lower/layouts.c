@@ -85,31 +85,40 @@ static bool can_have_state(const clv_plan *plan, const clv_tensor_desc *desc,
             !core_tensor_can_share(dev, size, false));
 }
 
-/* Whole blocks of rows that are copied to memory of the device's own, each
- * row's bytes in one range. The program that brings them into the layout takes
- * any number of blocks. */
+static int64_t rows_of(const clv_tensor_desc *desc)
+{
+    int64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < desc->rank; i++)
+        rows *= desc->dims[i];
+    return rows;
+}
+
+/* Whether the bytes of each row are one range of the tensor's. */
+static bool has_rows(const clv_graph *graph, clv_value value,
+                     const clv_tensor_desc *desc)
+{
+    const clv_tensor *tensor = graph->values[value].weight;
+    const core_bounds box = core_bounds_of(graph, value);
+    core_runs runs;
+    return desc->rank > 1 && desc->rank == tensor->rank &&
+           desc->dtype == tensor->dtype && core_desc_is_dense(desc) &&
+           core_bounds_runs(desc->dtype, desc->rank, tensor->dims, &box,
+                            &runs) &&
+           (runs.n == 1 ||
+            runs.bytes ==
+                core_row_bytes(desc->dtype, desc->dims[desc->rank - 1]));
+}
+
+/* Whole blocks of rows that are copied to memory of the device's own. The
+ * program that brings them into the layout takes any number of blocks. */
 static bool can_have_weight(const clv_plan *plan, clv_value value,
                             const preference *w)
 {
-    const clv_tensor_desc *desc = &w->linear;
-    const clv_tensor *tensor = plan->graph->values[value].weight;
-    const core_bounds box = core_bounds_of(plan->graph, value);
-    int64_t rows = 1;
-    uint32_t elements, bytes;
-    core_runs runs;
-    for (uint32_t i = 0; i + 1 < desc->rank; i++)
-        rows *= desc->dims[i];
     const core_plan_device *device = &plan->devices[w->device];
     return w->layout == CLV_LAYOUT_PRIVATE && device->local &&
            !(device->dev->info.flags & CLV_DEVICE_STATIC_SHAPES) &&
-           desc->rank > 1 && desc->rank == tensor->rank &&
-           desc->dtype == tensor->dtype && !desc->quant &&
-           rows % w->rows == 0 && core_desc_is_dense(desc) &&
-           core_bounds_runs(desc->dtype, desc->rank, tensor->dims, &box,
-                            &runs) &&
-           clv_dtype_block(desc->dtype, &elements, &bytes) &&
-           (runs.n == 1 || runs.bytes == (uint64_t)desc->dims[desc->rank - 1] /
-                                             elements * bytes);
+           !w->linear.quant && rows_of(&w->linear) % w->rows == 0 &&
+           has_rows(plan->graph, value, &w->linear);
 }
 
 /* Writes the preferences that are granted into the graph's tensors, the others

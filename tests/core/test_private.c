@@ -385,7 +385,7 @@ typedef struct loading {
     clv_plan *plan;
 } loading;
 
-/* Makes the copy, and all that it takes, anew. */
+/* Makes the copy, and all that it takes. */
 static clv_status load(void *arg)
 {
     const loading *l = arg;
