@@ -63,8 +63,34 @@ const clv_variant *core_caps_variant(const clv_op_caps *caps, uint32_t id)
     return NULL;
 }
 
-static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
-                             uint32_t node)
+static int64_t rows_of(const clv_tensor_desc *t)
+{
+    int64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < t->rank; i++)
+        rows *= t->dims[i];
+    return rows;
+}
+
+/* What is wrong with the layout of the device's own that it prefers for weights
+ * of the node; NULL: nothing. */
+static const char *check_private(const clv_subgraph *graph, uint32_t index,
+                                 const clv_op_caps *caps)
+{
+    const clv_node *node = core_subgraph_node(graph, index);
+    const uint32_t block = caps->private_rows ? caps->private_rows : 1;
+    if (block > CLV_MAX_PRIVATE_ROWS || !core_is_pow2(block))
+        return "blocks of rows that are no power of two, or past "
+               "CLV_MAX_PRIVATE_ROWS";
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (caps->layouts[i] == CLV_LAYOUT_PRIVATE &&
+            node->inputs[i] != CLV_NO_TENSOR &&
+            rows_of(core_subgraph_tensor(graph, node->inputs[i])) % block)
+            return "blocks of rows that are not all of a weight's";
+    return NULL;
+}
+
+static clv_status check_caps(const clv_device *dev, const clv_subgraph *graph,
+                             clv_op_caps *caps, uint32_t node)
 {
     const char *wrong = NULL;
     core_name_clean(caps->reason, sizeof caps->reason);
@@ -87,15 +113,13 @@ static clv_status check_caps(const clv_device *dev, clv_op_caps *caps,
     else if ((caps->answer == CLV_ANSWER_STATIC || caps->n_static) &&
              (!caps->n_static || !caps->static_shapes))
         wrong = "static shapes without a list of them";
-    else if (caps->private_rows > CLV_MAX_PRIVATE_ROWS ||
-             (caps->private_rows && !core_is_pow2(caps->private_rows)))
-        wrong = "blocks of rows that are no power of two, or past "
-                "CLV_MAX_PRIVATE_ROWS";
     for (uint32_t i = 0; !wrong && i < caps->n_static; i++)
         if (caps->static_shapes[i] <= 0)
             wrong = "a static shape that is not positive";
     if (!wrong)
         wrong = check_variants(caps);
+    if (!wrong)
+        wrong = check_private(graph, node, caps);
     if (wrong)
         return core_device_broken(dev, "op_caps", "%s for node %u", wrong,
                                   node);
@@ -112,7 +136,7 @@ clv_status core_device_caps(clv_device *dev, const clv_subgraph *graph,
     clv_status st =
         CORE_CALL(dev, op_caps, dev->handle, graph, out, sizeof *out);
     for (uint32_t i = 0; i < graph->n_nodes && st == CLV_OK; i++) {
-        st = check_caps(dev, &out[i], i);
+        st = check_caps(dev, graph, &out[i], i);
         out[i].header = init.header;
     }
     return st;

@@ -8,11 +8,6 @@
 /* More than any graph has; sums of counts cannot overflow below it. */
 #define MAX_ELEMENTS (1u << 24)
 
-static const clv_node *node_at(const clv_subgraph *g, uint32_t i)
-{
-    return (const void *)((const char *)g->nodes + (size_t)i * g->node_stride);
-}
-
 static int64_t dim_of(const clv_tensor_desc *desc, uint32_t i,
                       const int64_t *symbols)
 {
@@ -139,7 +134,7 @@ static clv_status check_indices(const clv_subgraph *g, uint32_t node,
 
 static clv_status check_node(const clv_subgraph *g, uint32_t index)
 {
-    const clv_node *node = node_at(g, index);
+    const clv_node *node = core_subgraph_node(g, index);
     if (node->header.struct_size < sizeof *node || node->op == CLV_OP_NONE ||
         node->op >= CLV_OP_COUNT || node->revision == 0)
         return clv_error(CLV_ERR_INVALID,

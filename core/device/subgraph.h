@@ -12,6 +12,12 @@ static inline const clv_tensor_desc *core_subgraph_tensor(const clv_subgraph *g,
                           (size_t)i * g->tensor_stride);
 }
 
+static inline const clv_node *core_subgraph_node(const clv_subgraph *g,
+                                                 uint32_t i)
+{
+    return (const void *)((const char *)g->nodes + (size_t)i * g->node_stride);
+}
+
 /* Consistency of a subgraph of ours: indices, ranks, strides, ranges. */
 clv_status core_subgraph_check(const clv_subgraph *graph);
 /* Bytes the tensor spans, by its strides, when symbols have these values

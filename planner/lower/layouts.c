@@ -17,7 +17,6 @@ typedef struct preference {
     bool used, off; /* off: it stays as it is */
     uint32_t device, layout;
     uint8_t axes[2];        /* as ATTENTION reads it; NONE: none does */
-    int64_t rows;           /* of a block of PRIVATE */
     clv_tensor_desc linear; /* as it is */
 } preference;
 
@@ -56,18 +55,16 @@ static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
     const clv_value value = node->inputs[input];
     const clv_value of =
         is_weight(graph, value) ? value : graph->values[value].base;
-    const int64_t rows = caps[i].private_rows ? caps[i].private_rows : 1;
     preference *w = &all[of];
     uint8_t axes[2];
     if (!w->used) {
         *w = (preference){.used = true,
                           .device = plan->parts[i].device,
                           .layout = caps[i].layouts[input],
-                          .rows = rows,
                           .linear = graph->tensors[of]};
     }
     w->off |= !may_have(graph, value) || w->device != plan->parts[i].device ||
-              w->layout != caps[i].layouts[input] || w->rows != rows;
+              w->layout != caps[i].layouts[input];
     if (!axes_of(node, input, axes))
         return;
     w->off |= w->axes[0] && memcmp(w->axes, axes, sizeof axes);
@@ -83,14 +80,6 @@ static bool can_have_state(const clv_plan *plan, const clv_tensor_desc *desc,
            !core_desc_size(desc, NULL, &size) &&
            (plan->devices[w->device].local ||
             !core_tensor_can_share(dev, size, false));
-}
-
-static int64_t rows_of(const clv_tensor_desc *desc)
-{
-    int64_t rows = 1;
-    for (uint32_t i = 0; i + 1 < desc->rank; i++)
-        rows *= desc->dims[i];
-    return rows;
 }
 
 /* Whether the bytes of each row are one range of the tensor's. */
@@ -109,16 +98,15 @@ static bool has_rows(const clv_graph *graph, clv_value value,
                 core_row_bytes(desc->dtype, desc->dims[desc->rank - 1]));
 }
 
-/* Whole blocks of rows that are copied to memory of the device's own. The
- * program that brings them into the layout takes any number of blocks. */
+/* Rows that are copied to memory of the device's own. The program that brings
+ * them into the layout takes any number of its blocks. */
 static bool can_have_weight(const clv_plan *plan, clv_value value,
                             const preference *w)
 {
     const core_plan_device *device = &plan->devices[w->device];
     return w->layout == CLV_LAYOUT_PRIVATE && device->local &&
            !(device->dev->info.flags & CLV_DEVICE_STATIC_SHAPES) &&
-           !w->linear.quant && rows_of(&w->linear) % w->rows == 0 &&
-           has_rows(plan->graph, value, &w->linear);
+           !w->linear.quant && has_rows(plan->graph, value, &w->linear);
 }
 
 /* Writes the preferences that are granted into the graph's tensors, the others

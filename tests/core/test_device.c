@@ -863,6 +863,13 @@ static void test_caps(void **state)
     mock.caps.static_shapes = shapes;
     mock.caps.n_static = 2;
     refuse_caps(&g, "not positive");
+    mock.caps.private_rows = 3;
+    refuse_caps(&g, "CLV_MAX_PRIVATE_ROWS");
+    mock.caps.private_rows = 2 * CLV_MAX_PRIVATE_ROWS;
+    refuse_caps(&g, "CLV_MAX_PRIVATE_ROWS");
+    mock.caps.layouts[1] = CLV_LAYOUT_PRIVATE;
+    mock.caps.private_rows = CLV_MAX_PRIVATE_ROWS;
+    refuse_caps(&g, "not all of a weight's");
     static const clv_header required = {sizeof required,
                                         CLV_STRUCT_REQUIRED | 99, NULL};
     mock.caps.header.next = &required;

@@ -5,6 +5,7 @@
 #include "../plugins/ref/context.h"
 
 #include "../../core/device/device.h"
+#include "../../core/device/relayout.h"
 #include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"
 #include "../../planner/planner.h"
@@ -409,6 +410,28 @@ static void test_no_memory(void **state)
     finish(&l.f);
 }
 
+/* The program is kept for the next weight while the staging is held. */
+static void test_kept(void **state)
+{
+    (void)state;
+    fixture f = begin(OWN, CLV_DTYPE_F16, OUT, IN);
+    clv_device *dev = clv_context_device(f.t.ctx, 0);
+    const core_runs all = core_tensor_whole(f.w);
+    for (int held = 0; held < 2; held++) {
+        core_buffer *buf;
+        if (held)
+            core_device_hold_staging(dev, all.bytes);
+        assert_ok(core_device_relayout(dev, CLV_DTYPE_F16, IN, &all,
+                                       clv_tensor_data(f.w), &buf));
+        assert_int_equal(dev->relayout != NULL, held);
+        core_buffer_free(buf);
+        if (held)
+            core_device_release_staging(dev);
+        assert_null(dev->relayout);
+    }
+    finish(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_other_readers),
         cmocka_unit_test(test_shared),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
