@@ -360,6 +360,7 @@ static clv_status infer(const clv_graph *g, clv_op_shape *shape,
     }
     if (like)
         shape->out = *like;
+    shape->out.layout = CLV_LAYOUT_LINEAR; /* plans choose others */
     clv_status status = clv_op_infer(shape);
     if (status)
         return clv_error(status, "%s", shape->text);

@@ -269,8 +269,9 @@ struct clv_op_shape {
     uint32_t n_symbols;                        /* [in] of the graph */
     const clv_op_attr *attr;                   /* [in] */
     const clv_tensor_desc *in[CLV_MAX_INPUTS]; /* [in] NULL: absent */
-    clv_tensor_desc out; /* [in] what the op leaves open: the dtype of CONVERT,
-                            dims[1] of TOP_K; then the output */
+    clv_tensor_desc
+        out; /* [in] what the op leaves open: the dtype and the layout
+                of CONVERT, dims[1] of TOP_K; then the output */
     const clv_op_info *info; /* the op's row */
     char text[320];          /* what is wrong */
 };
@@ -593,7 +594,7 @@ static inline int clv_infer_attention(clv_op_shape *s)
                         (long long)k->dims[1] / head_dim);
 }
 
-/* The dtype is in out. */
+/* The dtype and the layout are in out. */
 static inline int clv_infer_convert(clv_op_shape *s)
 {
     const uint32_t dtype = s->out.dtype;
@@ -839,7 +840,7 @@ static inline int clv_op_check_attr(clv_op_shape *s)
  * together, with the text set, which begins with the op's name. */
 static inline clv_status clv_op_infer(clv_op_shape *s)
 {
-    const uint32_t dtype = s->out.dtype;
+    const uint32_t dtype = s->out.dtype, layout = s->out.layout;
     const int64_t columns = s->out.dims[1];
     s->info = clv_op_find(s->op);
     s->text[0] = 0;
@@ -847,6 +848,8 @@ static inline clv_status clv_op_infer(clv_op_shape *s)
     s->out.header.struct_size = (uint32_t)sizeof s->out;
     s->out.header.struct_type = CLV_STRUCT_TENSOR_DESC;
     s->out.dtype = dtype;
+    if (s->op == CLV_OP_CONVERT)
+        s->out.layout = layout;
     s->out.dims[1] = columns;
     if (!s->info) {
         snprintf(s->text, sizeof s->text, "op %u is unknown", (unsigned)s->op);

@@ -138,6 +138,13 @@ static void add(kit_list *list, const kit_spec *s)
             clv_op_name(s->op), name);
 }
 
+/* Whole blocks of the format. */
+static int64_t channels_of(uint32_t dtype, int64_t n)
+{
+    const int64_t block = clv_format_of(dtype)->elements;
+    return (n + block - 1) / block * block;
+}
+
 static void list_products(kit_list *list, kit_spec s)
 {
     static const struct {
@@ -147,10 +154,12 @@ static void list_products(kit_list *list, kit_spec s)
         {1, 64, 16, 0},   {5, 64, 16, 0},   {40, 96, 16, 0},
         {1, 96, 64, 0},   {40, 96, 64, 0},  {5, 96, 64, KIT_FORM_BIAS},
         {1, 256, 400, 0}, {5, 256, 400, 0}, {40, 256, 400, 0}};
+    /* The first are of less than a large block. */
+    const uint32_t first = clv_format_of(s.dtype)->elements > 64 ? 3 : 0;
     s.op = CLV_OP_MATMUL;
-    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+    for (uint32_t i = first; i < KIT_COUNT(shapes); i++) {
         s.n = shapes[i].n;
-        s.in = shapes[i].in;
+        s.in = channels_of(s.dtype, shapes[i].in);
         s.out = shapes[i].out;
         s.form = shapes[i].form;
         add(list, &s);
@@ -165,7 +174,7 @@ static void list_experts(kit_list *list, kit_spec s)
     s.used = 2;
     for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
         s.n = shapes[i][0];
-        s.in = shapes[i][1];
+        s.in = channels_of(s.dtype, shapes[i][1]);
         s.out = shapes[i][2];
         add(list, &s);
     }
@@ -173,9 +182,9 @@ static void list_experts(kit_list *list, kit_spec s)
 
 void kit_list_private(kit_list *list)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_F32, CLV_DTYPE_F16,
-                                      CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0};
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_F32,  CLV_DTYPE_F16,  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0,
+        CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
     for (uint32_t i = 0; i < KIT_COUNT(dtypes); i++) {
         const kit_spec s = {.dtype = dtypes[i]};
         list_products(list, s);
