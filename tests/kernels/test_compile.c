@@ -368,9 +368,10 @@ static void test_glsl_halves(void **state)
 static void compile_products(compiler *c)
 {
     static const uint32_t dtypes[] = {
-        CLV_DTYPE_F16,  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
-        CLV_DTYPE_Q2_K, CLV_DTYPE_Q6_K, CLV_DTYPE_I8,   CLV_DTYPE_I4};
-    for (uint32_t i = 0; i < 16; i++) {
+        CLV_DTYPE_F16,  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q2_K,
+        CLV_DTYPE_Q6_K, CLV_DTYPE_I8,   CLV_DTYPE_I4};
+    for (uint32_t i = 0; i < 18; i++) {
         const uint32_t dtype = dtypes[i / 2];
         const int64_t in = clv_format_of(dtype)->elements == 256 ? 256 : 96;
         graph g;
@@ -387,7 +388,7 @@ static void compile_products(compiler *c)
         }
         compile(c, &g);
     }
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < 7; i++) {
         const int64_t in = clv_format_of(dtypes[i])->elements == 256 ? 256 : 96;
         graph g;
         graph_init(&g);
@@ -403,7 +404,7 @@ static void compile_products(compiler *c)
         compile(c, &g);
     }
     assert_false(c->failed);
-    assert_true(c->kernels >= 16 + 8 + 8 + 3 * 6);
+    assert_true(c->kernels >= 18 + 9 + 9 + 3 * 7);
 }
 
 /* Products by cooperative matrices: words of no version of GLSL. */
@@ -515,7 +516,7 @@ static void test_ptx_warp_groups(void **state)
 {
     static const uint32_t dtypes[] = {
         CLV_DTYPE_F16,  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-        CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])
@@ -591,8 +592,8 @@ static void compile_series(compiler *c, uint32_t dtype)
 static void test_ptx_series(void **state)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
-                                      CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_1,
+                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q2_K};
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])

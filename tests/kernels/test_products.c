@@ -265,7 +265,10 @@ static void test_matrix_formats(void **state)
         {CLV_DTYPE_BF16, 0, 0, 20, 96, 33, 2, true, false, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
+        {CLV_DTYPE_Q5_K, 0, 0, 1, 1280, 33, 2, true, false, 0},
+        {CLV_DTYPE_Q5_K, 0, 0, 20, 512, 70, 0, false, false, 0},
         {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 33, 3, true, true, 0},
         {CLV_DTYPE_Q6_K, 0, 0, 20, 512, 33, 0, false, false, 0},
         {CLV_DTYPE_Q5_1, 0, 0, 5, 544, 33, 3, true, false, 1e6f}};
     gpu_target target = sample_target;
@@ -294,6 +297,7 @@ static void test_warp_groups(void **state)
         {CLV_DTYPE_Q8_0, 0, 0, 9, 1152, 150, 3, true, true, 0},
         {CLV_DTYPE_Q4_0, 0, 0, 70, 384, 130, 0, false, false, 1e6f},
         {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},
+        {CLV_DTYPE_Q5_K, 0, 0, 20, 768, 33, 3, true, false, 0},
         {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0}};
     gpu_target target = sample_target;
     target.plain_matrix = true;
@@ -394,9 +398,8 @@ static void test_some_repacked(void **state)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_K,
                                       CLV_DTYPE_Q8_0};
-    /* Of 16 rows of 32 channels: bytes and a scale, nibbles and two floats. */
-    const uint64_t q8_0 = 96 / 16 * (1024 / 32) * 16 * (32 + 2),
-                   q4_k = 96 / 16 * (1024 / 32) * 16 * (16 + 8);
+    /* As large as the rows in the file. */
+    const uint64_t q8_0 = 96 * (1024 / 32) * 34, q4_k = 96 * (1024 / 256) * 144;
     const struct {
         uint64_t size;
         uint32_t n;

@@ -211,12 +211,15 @@ static void test_series(void **state)
     c.dtype = CLV_DTYPE_I4;
     c.halves = true;
     run(r, &target, c);
-    static const uint32_t supers[] = {CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K,
-                                      CLV_DTYPE_Q2_K, CLV_DTYPE_Q3_K};
+    /* With minimums, with sub-blocks, and not those whose tiles share a head.
+     */
+    static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q2_K,
+                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q4_K};
     for (uint32_t i = 0; i < 4; i++) {
         c = base;
-        c.dtype = supers[i];
+        c.dtype = others[i];
         c.hidden = 512;
+        c.kernels = i < 3 ? 4 : 7;
         run(r, &target, c);
     }
     /* Too few channels of the first for two warps. */

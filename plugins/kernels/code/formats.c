@@ -4,9 +4,10 @@
 
 /* How kernels read a dtype. */
 static const struct {
-    const char *text;  /* the format's own; NULL: they do not */
-    const char *words; /* further functions for it; NULL: none */
-    uint32_t bits;     /* of an integer in tiles and objects */
+    const char *text;       /* the format's own; NULL: they do not */
+    const char *words;      /* further functions for it; NULL: none */
+    uint32_t bits;          /* of an integer in tiles and objects */
+    gpu_format_tiles tiles; /* where scales in tiles are as in the file */
 } formats[CLV_DTYPE_COUNT] = {
     [CLV_DTYPE_F32] = {gpu_template_f32, NULL, 32},
     [CLV_DTYPE_F16] = {gpu_template_f16, NULL, 16},
@@ -20,9 +21,9 @@ static const struct {
     [CLV_DTYPE_Q5_1] = {gpu_template_q5_1, NULL, 8},
     [CLV_DTYPE_Q2_K] = {gpu_template_q2_k, NULL, 4},
     [CLV_DTYPE_Q3_K] = {gpu_template_q3_k, NULL, 4},
-    [CLV_DTYPE_Q4_K] = {gpu_template_q4_k, NULL, 4},
-    [CLV_DTYPE_Q5_K] = {gpu_template_q5_k, NULL, 8},
-    [CLV_DTYPE_Q6_K] = {gpu_template_q6_k, NULL, 8},
+    [CLV_DTYPE_Q4_K] = {gpu_template_q4_k, NULL, 4, {GPU_HEAD_SIX_BITS, 0}},
+    [CLV_DTYPE_Q5_K] = {gpu_template_q5_k, NULL, 8, {GPU_HEAD_SIX_BITS, 1}},
+    [CLV_DTYPE_Q6_K] = {gpu_template_q6_k, NULL, 8, {GPU_HEAD_BYTES, 2}},
     [CLV_DTYPE_IQ4_NL] = {gpu_template_iq4_nl, gpu_template_format_table, 8},
     [CLV_DTYPE_IQ4_XS] = {gpu_template_iq4_xs, gpu_template_format_table, 8},
 };
@@ -35,6 +36,11 @@ bool gpu_has_format(uint32_t dtype)
 uint32_t gpu_packed_bits(uint32_t dtype)
 {
     return formats[dtype].bits;
+}
+
+gpu_format_tiles gpu_tiles_of_format(uint32_t dtype)
+{
+    return formats[dtype].tiles;
 }
 
 void gpu_put_format(gpu_text *out, uint32_t dtype)

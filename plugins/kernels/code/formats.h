@@ -27,6 +27,11 @@
  *   UNPACK_INT8(out, i, q)  the same as signed bytes, STEP / 4 words from
  *                           out[i] on
  *   INTEGER(byte_at, block, k)  integer k
+ *   SMALL_SCALE(half_at, block, k), SMALL_MINIMUM(half_at, block, k)  the
+ * integers that the block has for them, where tiles keep those
+ *                           (gpu_format_tiles)
+ *   FACTORS(half_at, block) what these are multiplied by: the half, or the
+ * halves of scales and of minimums, in one word
  *
  * block is the place of the block that has element k; word_at, half_at and
  * byte_at read there. LOAD_DATA reads one range of bytes by LOAD_WORDS(q, at)
@@ -54,6 +59,19 @@ static inline bool gpu_is_integers(uint32_t dtype)
 }
 /* Bits of an element in tiles and objects: of integers 4 or 8. */
 uint32_t gpu_packed_bits(uint32_t dtype);
+/* How tiles have scales as small as the blocks of the file: the tiles of a
+ * block, side by side, with a head behind, which holds those of 16 rows. */
+typedef enum gpu_head {
+    GPU_HEAD_NONE,
+    GPU_HEAD_SIX_BITS, /* scales and minimums of 32 elements, 6 bits each */
+    GPU_HEAD_BYTES     /* scales of 16 elements, signed bytes */
+} gpu_head;
+/* For those, integers are nibbles and so many bits above them. */
+typedef struct gpu_format_tiles {
+    gpu_head head;
+    uint32_t high_bits;
+} gpu_format_tiles;
+gpu_format_tiles gpu_tiles_of_format(uint32_t dtype);
 /* Whether weights of the dtype can be bytes or nibbles with a scale for 32 of
  * them. */
 static inline bool gpu_has_canonical(uint32_t dtype)

@@ -209,10 +209,11 @@ static uint32_t private_rows(const gpu_node *node)
         TILES_GROUP > target->max_group ||
         TILES_GROUP > target->max_group_size[0] ||
         TILES_LOCAL > target->local_bytes ||
+        gpu_tiles_of(target, &flat.in[1].d).head_tiles > 1 ||
         gpu_is_disabled(target, "experts_gemv_tiles") ||
         (gpu_experts_are_gemm(node) && !gpu_experts_are_tensor(node)))
         return 0;
-    return gpu_private_rows(&flat.in[1].d);
+    return gpu_private_rows(target, &flat.in[1].d);
 }
 
 const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,

@@ -45,7 +45,7 @@ bool gpu_experts_are_flat(const gpu_node *node)
 /* Of one expert. */
 static int64_t tile_bytes(const gpu_node *flat, int64_t outputs)
 {
-    return outputs / 16 * gpu_tiles_row(&flat->in[1].d);
+    return outputs / 16 * gpu_tiles_row(flat->target, &flat->in[1].d);
 }
 
 static gpu_tensor_shape shape_of(const gpu_node *node, const gpu_node *flat)

@@ -32,7 +32,7 @@ static bool can_tile(const gpu_node *node)
         return false;
     const uint64_t reach = (uint64_t)gpu_reach(target);
     const uint64_t size =
-        (uint64_t)((gpu_tiles_part(node) + 15) / 16 * gpu_tiles_row(w));
+        (uint64_t)((gpu_tiles_part(node) + 15) / 16 * gpu_tiles_row(target, w));
     return size <= UINT32_MAX && size <= target->max_binding &&
            (w->dims[0] + 15) / 16 <= GPU_MAX_GROUPS &&
            (!w->quant || gpu_extent(&node->scales[1]) <= reach);
@@ -72,7 +72,8 @@ uint32_t gpu_tensor_error_class(const gpu_node *node)
 /* Bytes of local memory of a step, with one half of what GLSL's kernel has. */
 static int64_t step_bytes(const gpu_node *node, const gpu_tensor_shape *s)
 {
-    const int64_t tiles = s->bm / 16 * gpu_tile_bytes(&node->in[1].d);
+    const gpu_tile_form form = gpu_tiles_of(node->target, &node->in[1].d);
+    const int64_t tiles = s->bm / 16 * gpu_tiles_bytes(&form, 1);
     const bool bytes = gpu_is_int8(node);
     if (gpu_is_glsl(node->target))
         return (s->bm + s->bn) * (bytes ? 84 : 80);
@@ -88,7 +89,7 @@ bool gpu_tensor_fits(const gpu_node *node, const gpu_tensor_shape *s)
     const int64_t plain = glsl ? node->target->plain_matrix ? 4 * items : 0
                                : gpu_plain_bytes(node->target, items);
     return items <= node->target->max_group && s->bn * 4 % items == 0 &&
-           s->bm % (s->wm * 16) == 0 &&
+           s->bm % (s->wm * 32) == 0 && /* warps have pairs of rows of tiles */
            s->bn % (s->wn * (glsl ? 16 : 8)) == 0 &&
            s->bm * s->bn <= 128 * items && /* sums, in registers */
            (glsl ? 2 : s->stages) * step_bytes(node, s) + plain <=

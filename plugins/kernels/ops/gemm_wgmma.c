@@ -15,12 +15,13 @@
 static int64_t fixed_bytes(const gpu_node *node, int64_t bn)
 {
     return FIRST_BYTES + 4 * (bn + BM) +
-           (node->target->nvidia_ptx ? 0 : 16 * ITEMS);
+           (node->target->nvidia_ptx ? 0 : 20 * ITEMS);
 }
 
 static int64_t stage_bytes(const gpu_node *node, int64_t bn)
 {
-    return BM / 16 * 2 * gpu_tile_bytes(&node->in[1].d) + bn * 128;
+    const gpu_tile_form form = gpu_tiles_of(node->target, &node->in[1].d);
+    return BM / 16 * gpu_tiles_bytes(&form, 2) + bn * 128;
 }
 
 /* The sums come through the ring at last. */

@@ -27,6 +27,18 @@ static int64_t blocks_of(const gpu_step *step)
     return product_of(step)->in[1].d.dims[1] / 32;
 }
 
+static gpu_tile_form form_of(const gpu_step *step)
+{
+    const gpu_node *product = product_of(step);
+    return gpu_tiles_of(product->target, &product->in[1].d);
+}
+
+static int64_t slot_bytes(const gpu_step *steps, const shape *s)
+{
+    const gpu_tile_form form = form_of(steps);
+    return gpu_tiles_bytes(&form, s->tiles);
+}
+
 /* Slots of a strip. */
 static int64_t slots_of(const gpu_step *step, const shape *s)
 {
@@ -57,7 +69,7 @@ static bool lay_out(shape *s, const gpu_step *steps, uint32_t n)
     const gpu_node *first = product_of(steps);
     const gpu_target *target = first->target;
     const int64_t blocks = most_blocks(steps, n);
-    const int64_t slots = s->warps * s->tiles * gpu_tile_bytes(&first->in[1].d);
+    const int64_t slots = s->warps * slot_bytes(steps, s);
     const int64_t fixed = s->warps * (SUM_BYTES + 4) + 256 +
                           gpu_plain_bytes(target, s->warps * 32);
     s->x_at = s->warps * MOST_STAGES * 8;
@@ -89,8 +101,7 @@ static bool divides(const shape *s, const gpu_step *steps, uint32_t n)
 static bool choose_slot(shape *s, const gpu_step *steps, uint32_t n)
 {
     s->tiles = MOST_TILES;
-    while (s->tiles > 2 * MOST_STREAMS &&
-           s->tiles * gpu_tile_bytes(&product_of(steps)->in[1].d) > SLOT_BYTES)
+    while (s->tiles > 2 * MOST_STREAMS && slot_bytes(steps, s) > SLOT_BYTES)
         s->tiles /= 2;
     for (int i = 0; i < 2; i++, s->tiles /= 2)
         if (divides(s, steps, n) && lay_out(s, steps, n))
@@ -149,7 +160,8 @@ bool gpu_series_fits(const gpu_step *steps, uint32_t n)
     uint32_t args = 1;
     shape s;
     if (!target->series || !target->wgmma_bytes || gpu_is_glsl(target) ||
-        !target->units || gpu_is_disabled(target, "gemv_series"))
+        !target->units || gpu_is_disabled(target, "gemv_series") ||
+        form_of(&steps[0]).head_tiles > 1)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         if (!takes(&steps[i], &steps[0]))

@@ -59,12 +59,14 @@ static shape shape_of_id(uint32_t id)
     return (shape){.warps = id >> 3 & 31, .unroll = id & 7, .stay = id >> 8};
 }
 
-/* Whether the group and its local memory fit. */
+/* Whether warps have whole numbers of tiles at a time, and the group and its
+ * local memory fit. */
 static bool fits(const gpu_node *node, shape f, int64_t streams)
 {
     const gpu_target *target = node->target;
     const int64_t columns = gpu_gemv_columns(node), items = f.warps * 32;
-    return items <= target->max_group && items <= target->max_group_size[0] &&
+    return node->in[1].d.dims[1] / 32 % f.unroll == 0 &&
+           items <= target->max_group && items <= target->max_group_size[0] &&
            columns * (f.warps * (f.unroll * 128 + streams * 256 + 8) + 128) +
                    gpu_plain_bytes(target, items) <=
                (int64_t)target->local_bytes;
@@ -184,9 +186,12 @@ clv_status gpu_gemv_tensor_lower(gpu_lowering *lowering, const gpu_node *node,
 
 bool gpu_fused_takes(const gpu_node *product, const gpu_node *first)
 {
+    const gpu_target *target = product->target;
+    const gpu_tile_form form = gpu_tiles_of(target, &product->in[1].d);
+    const gpu_tile_form first_form = gpu_tiles_of(target, &first->in[1].d);
     return gpu_tensor_suits(product) && gpu_is_gemv(product) &&
-           gpu_same_tiles(&product->in[1].d, &first->in[1].d) &&
-           !gpu_is_disabled(product->target, "gemv_fused");
+           gpu_same_tiles(&form, &first_form) &&
+           !gpu_is_disabled(target, "gemv_fused");
 }
 
 /* Groups of 16 outputs of a member, or of 2 x 16. */

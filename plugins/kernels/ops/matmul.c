@@ -400,7 +400,9 @@ static uint64_t repacked(const gpu_node *node)
 
 static uint32_t private_rows(const gpu_node *node)
 {
-    return gpu_tensor_suits(node) ? gpu_private_rows(&node->in[1].d) : 0;
+    return gpu_tensor_suits(node)
+               ? gpu_private_rows(node->target, &node->in[1].d)
+               : 0;
 }
 
 const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,

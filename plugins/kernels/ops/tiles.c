@@ -28,61 +28,85 @@ bool gpu_has_tiles(const gpu_target *target, const clv_tensor_desc *w)
            w->dims[1] % 32 == 0 && (!is_grouped(w) || w->quant_group % 32 == 0);
 }
 
-/* Sub-blocks of 32 channels. */
-static int64_t subs_of(const clv_tensor_desc *w)
-{
-    return clv_format_of(w->dtype)->group % 32 ? 2 : 1;
-}
-
 static bool has_minimum(const clv_tensor_desc *w)
 {
     return clv_format_of(w->dtype)->minimum_at >= 0;
 }
 
-/* Of a row in a tile. The scales of blocks are halves; floats are those of
+/* Of a head of one tile. The scales of blocks are halves; floats are those of
  * sub-blocks, which are products, and those that have minimums. */
-static int64_t scale_bytes(const clv_tensor_desc *w)
+static int64_t head_bytes(const clv_tensor_desc *w, int64_t subs)
 {
     const clv_format *f = clv_format_of(w->dtype);
     if (!(f->format_class & CLV_FORMAT_BLOCK))
         return is_grouped(w) ? 4 : 0;
     return f->group == f->elements && !has_minimum(w)
                ? 2
-               : 4 * subs_of(w) * (has_minimum(w) ? 2 : 1);
+               : 4 * subs * (has_minimum(w) ? 2 : 1);
 }
 
-int64_t gpu_tile_bytes(const clv_tensor_desc *w)
+gpu_tile_form gpu_tiles_of(const gpu_target *target, const clv_tensor_desc *w)
 {
-    return 16 * (4 * (int64_t)gpu_packed_bits(w->dtype) + scale_bytes(w));
+    const clv_format *f = clv_format_of(w->dtype);
+    const gpu_format_tiles small = gpu_tiles_of_format(w->dtype);
+    gpu_tile_form form = {.bits = (int64_t)gpu_packed_bits(w->dtype),
+                          .subs = f->group % 32 ? 2 : 1,
+                          .head_tiles = 1,
+                          .row_scales = has_row_scales(w) ? 64 : 0,
+                          .minimum = has_minimum(w),
+                          .floats = is_bf16(w),
+                          .quantised = w->quant};
+    form.head = head_bytes(w, form.subs);
+    if (small.head && !gpu_is_glsl(target)) {
+        form.bits = 4;
+        form.high_bits = small.high_bits;
+        form.head_tiles = f->elements / 32;
+        form.head = f->bytes - f->elements * (4 + form.high_bits) / 8;
+    }
+    return form;
+}
+
+int64_t gpu_tiles_bytes(const gpu_tile_form *form, int64_t n)
+{
+    const int64_t heads = (n + form->head_tiles - 1) / form->head_tiles;
+    return 16 * (4 * n * (form->bits + form->high_bits) + heads * form->head);
 }
 
 bool gpu_is_permuted(const gpu_node *product)
 {
-    return subs_of(&product->in[1].d) == 2 && !gpu_is_glsl(product->target);
+    return gpu_tiles_of(product->target, &product->in[1].d).subs == 2 &&
+           !gpu_is_glsl(product->target);
 }
 
-int64_t gpu_tiles_row(const clv_tensor_desc *w)
+int64_t gpu_tiles_row(const gpu_target *target, const clv_tensor_desc *w)
 {
-    return w->dims[1] / 32 * gpu_tile_bytes(w) + (has_row_scales(w) ? 64 : 0);
+    const gpu_tile_form form = gpu_tiles_of(target, w);
+    return gpu_tiles_bytes(&form, w->dims[1] / 32) + form.row_scales;
 }
 
-bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b)
+bool gpu_same_tiles(const gpu_tile_form *a, const gpu_tile_form *b)
 {
-    return gpu_packed_bits(a->dtype) == gpu_packed_bits(b->dtype) &&
-           scale_bytes(a) == scale_bytes(b) && subs_of(a) == subs_of(b) &&
-           has_minimum(a) == has_minimum(b) && !a->quant == !b->quant &&
-           is_bf16(a) == is_bf16(b);
+    return a->bits == b->bits && a->high_bits == b->high_bits &&
+           a->subs == b->subs && a->head_tiles == b->head_tiles &&
+           a->head == b->head && a->minimum == b->minimum &&
+           a->floats == b->floats && a->quantised == b->quantised;
 }
 
 void gpu_tile_defines(gpu_call *call, const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    gpu_call_define(call, "BITS", gpu_packed_bits(w->dtype));
-    gpu_call_define(call, "SCALE_BYTES", scale_bytes(w));
-    gpu_call_define(call, "SUBS", subs_of(w));
-    gpu_call_define(call, "MINIMUMS", has_minimum(w));
-    gpu_call_define(call, "ROW_SCALES", has_row_scales(w));
-    gpu_call_define(call, "FRAGMENTS", w->quant && !gpu_is_glsl(node->target));
+    const gpu_tile_form form = gpu_tiles_of(node->target, w);
+    gpu_call_define(call, "BITS", form.bits);
+    gpu_call_define(call, "HIGH_BITS", form.high_bits);
+    gpu_call_define(call, "HEAD_TILES", form.head_tiles);
+    gpu_call_define(call, "TILE_HEAD", form.head);
+    gpu_call_define(call, "HEAD_BYTES",
+                    gpu_tiles_of_format(w->dtype).head == GPU_HEAD_BYTES);
+    gpu_call_define(call, "SUBS", form.subs);
+    gpu_call_define(call, "MINIMUMS", form.minimum);
+    gpu_call_define(call, "ROW_SCALES", form.row_scales > 0);
+    gpu_call_define(call, "FRAGMENTS",
+                    form.quantised && !gpu_is_glsl(node->target));
 }
 
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
@@ -133,10 +157,10 @@ static int64_t linear_bytes(const clv_tensor_desc *w)
     return w->dims[w->rank - 1] / f->elements * f->bytes;
 }
 
-uint32_t gpu_private_rows(const clv_tensor_desc *w)
+uint32_t gpu_private_rows(const gpu_target *target, const clv_tensor_desc *w)
 {
     return !w->quant && w->dims[0] % 16 == 0 &&
-                   gpu_tiles_row(w) == 16 * linear_bytes(w)
+                   gpu_tiles_row(target, w) == 16 * linear_bytes(w)
                ? 16
                : 0;
 }
@@ -152,7 +176,8 @@ uint64_t gpu_kept_bytes(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     return gpu_keeps_tiles(node) && !are_private(node)
-               ? (uint64_t)((w->dims[0] + 15) / 16 * gpu_tiles_row(w))
+               ? (uint64_t)((w->dims[0] + 15) / 16 *
+                            gpu_tiles_row(node->target, w))
                : 0;
 }
 
@@ -160,8 +185,8 @@ int64_t gpu_tiles_part(const gpu_node *node)
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const int64_t reach = gpu_reach(node->target);
-    const int64_t most =
-        (reach < GPU_PART_BYTES ? reach : GPU_PART_BYTES) / gpu_tiles_row(w);
+    const int64_t most = (reach < GPU_PART_BYTES ? reach : GPU_PART_BYTES) /
+                         gpu_tiles_row(node->target, w);
     if (gpu_keeps_tiles(node) || (w->dims[0] + 15) / 16 <= most)
         return w->dims[0];
     return 16 * (most > 0 ? most : 1);
@@ -170,7 +195,7 @@ int64_t gpu_tiles_part(const gpu_node *node)
 void gpu_add_tiles(gpu_call *call, const gpu_node *node, const char *name,
                    uint32_t buffer, int64_t count)
 {
-    const int64_t row = gpu_tiles_row(&node->in[1].d);
+    const int64_t row = gpu_tiles_row(node->target, &node->in[1].d);
     gpu_operand *o =
         gpu_add_private_rows(call, name, buffer, CLV_DTYPE_I8,
                              gpu_constant((count + 15) / 16), row, row, false);
@@ -211,7 +236,7 @@ static clv_status lower_row_scales(gpu_lowering *lowering, const gpu_node *node,
                                    int64_t first, int64_t count,
                                    uint32_t buffer)
 {
-    const int64_t row = gpu_tiles_row(&node->in[1].d);
+    const int64_t row = gpu_tiles_row(node->target, &node->in[1].d);
     gpu_call call;
     gpu_call_init(&call, "convert_row_scales", gpu_template_convert_row_scales,
                   node->index, 64);
@@ -239,7 +264,12 @@ static void begin_convert(gpu_call *call, const gpu_node *node, int64_t first,
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const bool integers = gpu_is_integers(w->dtype);
-    if (integers)
+    const bool shared = gpu_tiles_of(node->target, w).head_tiles > 1;
+    if (shared)
+        gpu_call_init(call, "convert_tiles_shared",
+                      gpu_template_convert_tiles_shared, node->index,
+                      16 * GROUP_TILES);
+    else if (integers)
         gpu_call_init(call, "convert_tiles", gpu_template_convert_tiles,
                       node->index, 16 * GROUP_TILES);
     else
@@ -254,6 +284,7 @@ static void begin_convert(gpu_call *call, const gpu_node *node, int64_t first,
         gpu_add_scales(call, node, first);
     gpu_tile_defines(call, node);
     if (integers) {
+        gpu_call_use(call, gpu_template_raw_blocks);
         gpu_call_define(call, "GROUP", 16 * GROUP_TILES);
         gpu_call_define(call, "TILES", GROUP_TILES);
         gpu_call_define(call, "RAW_WORDS", raw_words(w->dtype));
@@ -270,7 +301,8 @@ clv_status gpu_lower_tiles(gpu_lowering *lowering, const gpu_node *node,
                            int64_t first, int64_t count, uint32_t *buffer)
 {
     const clv_tensor_desc *w = &node->in[1].d;
-    const int64_t row = gpu_tiles_row(w), rows = (count + 15) / 16;
+    const int64_t row = gpu_tiles_row(node->target, w),
+                  rows = (count + 15) / 16;
     const uint64_t size = (uint64_t)(rows * row);
     const bool keep = gpu_keeps_tiles(node);
     gpu_call call;
@@ -295,7 +327,7 @@ static bool check_convert(gpu_node *node)
 {
     const clv_tensor_desc *x = &node->in[0].d;
     if (!gpu_has_tensor(node->target) || x->rank != 2 || x->symbols[1] ||
-        !gpu_has_tiles(node->target, x) || !gpu_private_rows(x))
+        !gpu_has_tiles(node->target, x) || !gpu_private_rows(node->target, x))
         return gpu_no(node, "no kernel reads such weights in another layout");
     return gpu_fits_grid(node, 16, INT32_MAX / GPU_MAX_GROUPS);
 }
@@ -305,7 +337,7 @@ static clv_status lower_convert(gpu_lowering *lowering, const gpu_node *node)
     gpu_node product = *node;
     gpu_call call;
     product.in[1] = node->in[0];
-    const int64_t row = gpu_tiles_row(&product.in[1].d);
+    const int64_t row = gpu_tiles_row(node->target, &product.in[1].d);
     const gpu_expr count = gpu_rows(&node->in[0]);
     begin_convert(&call, &product, 0, count);
     gpu_operand *tiles =

@@ -7,11 +7,26 @@
 /* Whether weights can lie in tiles: their dtype, and whole blocks of 32
  * channels with one scale, or two. */
 bool gpu_has_tiles(const gpu_target *target, const clv_tensor_desc *w);
-/* Bytes of a tile of 16 x 32 weights, and of a row of tiles. */
-int64_t gpu_tile_bytes(const clv_tensor_desc *w);
-int64_t gpu_tiles_row(const clv_tensor_desc *w);
+/* How they lie there. Of 16 rows, tiles of 32 channels are side by side, each
+ * with a head behind it, its scales, or several and the head that these share.
+ */
+typedef struct gpu_tile_form {
+    int64_t bits, high_bits; /* of a weight: words of 16, 8 or 4 bits, and bits
+                                above these, behind them */
+    int64_t subs;            /* sub-blocks of 32 channels, each with a scale */
+    int64_t head_tiles;      /* tiles that share a head */
+    int64_t head;            /* bytes of it for a row */
+    int64_t row_scales;      /* bytes of scales behind a row of tiles */
+    bool minimum, floats, quantised;
+} gpu_tile_form;
+gpu_tile_form gpu_tiles_of(const gpu_target *target, const clv_tensor_desc *w);
+/* Bytes of n tiles side by side, with their heads or the one that they share.
+ */
+int64_t gpu_tiles_bytes(const gpu_tile_form *form, int64_t n);
+/* Bytes of a row of tiles. */
+int64_t gpu_tiles_row(const gpu_target *target, const clv_tensor_desc *w);
 /* Whether two of them lie alike, so that one text serves both. */
-bool gpu_same_tiles(const clv_tensor_desc *a, const clv_tensor_desc *b);
+bool gpu_same_tiles(const gpu_tile_form *a, const gpu_tile_form *b);
 /* Whether x in halves is to be in the order of channels that tiles of
  * sub-blocks of 16 have. */
 bool gpu_is_permuted(const gpu_node *product);
@@ -31,7 +46,7 @@ int64_t gpu_plain_bytes(const gpu_target *target, int64_t items);
 
 /* Rows of a block of weights in CLV_LAYOUT_PRIVATE, which are tiles; 0: these
  * weights cannot be so, as tiles are larger or lie elsewhere. */
-uint32_t gpu_private_rows(const clv_tensor_desc *w);
+uint32_t gpu_private_rows(const gpu_target *target, const clv_tensor_desc *w);
 /* Whether the tiles last: the weights lie so, or the setup makes them. Runs
  * make them where memory is scarce, and of weights that are streamed. */
 bool gpu_keeps_tiles(const gpu_node *node);

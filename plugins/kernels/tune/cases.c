@@ -35,7 +35,7 @@ static const struct cache {
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0};
 static const uint32_t series_types[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-                                        CLV_DTYPE_Q4_K};
+                                        CLV_DTYPE_Q4_1};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
@@ -101,20 +101,26 @@ static void write_superblock(uint8_t *to, uint32_t dtype, uint32_t first,
     }
 }
 
-/* A block of 32: d, then bytes or nibbles. */
+/* A block of 32: d, and with Q4_1 the minimum, then bytes or nibbles. */
 static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
                         uint32_t seed)
 {
-    uint16_t d = clv_f32_to_f16(STEP);
+    const uint16_t d = clv_f32_to_f16(STEP), m = clv_f32_to_f16(-7 * STEP);
+    const int least = dtype == CLV_DTYPE_Q4_1 ? -7 : -8;
     memcpy(to, &d, 2);
+    to += 2;
+    if (dtype == CLV_DTYPE_Q4_1) {
+        memcpy(to, &m, 2);
+        to += 2;
+    }
     for (uint32_t j = 0; j < 32; j++) {
-        int q = number(first + j, seed);
+        const int q = number(first + j, seed);
         if (dtype == CLV_DTYPE_Q8_0)
-            to[2 + j] = (uint8_t)q;
+            to[j] = (uint8_t)q;
         else if (j < 16)
-            to[2 + j] = (uint8_t)(q + 8);
+            to[j] = (uint8_t)(q - least);
         else
-            to[2 + j - 16] |= (uint8_t)((q + 8) << 4);
+            to[j - 16] |= (uint8_t)((q - least) << 4);
     }
 }
 
