@@ -269,9 +269,8 @@ struct clv_op_shape {
     uint32_t n_symbols;                        /* [in] of the graph */
     const clv_op_attr *attr;                   /* [in] */
     const clv_tensor_desc *in[CLV_MAX_INPUTS]; /* [in] NULL: absent */
-    clv_tensor_desc
-        out; /* [in] what the op leaves open: the dtype and the layout
-                of CONVERT, dims[1] of TOP_K; then the output */
+    clv_tensor_desc out;     /* [in] what is open: dtype and layout of CONVERT,
+                                dims[1] of TOP_K; then the output */
     const clv_op_info *info; /* the op's row */
     char text[320];          /* what is wrong */
 };

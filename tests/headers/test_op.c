@@ -85,13 +85,36 @@ static void test_attributes(void **state)
     assert_true(clv_same_shape(&s.out, &x));
 }
 
+/* The types that ops write, and any type that only changes its layout. */
+static void test_convert(void **state)
+{
+    const clv_op_attr attr = {.raw = {0}};
+    clv_tensor_desc x = matrix(16, 256);
+    clv_op_shape s = {
+        .op = CLV_OP_CONVERT, .attr = &attr, .n_inputs = 1, .in = {&x}};
+    (void)state;
+    x.dtype = s.out.dtype = CLV_DTYPE_Q4_K;
+    assert_int_equal(clv_op_infer(&s), CLV_ERR_INVALID);
+    assert_non_null(strstr(s.text, "the type asked for is not"));
+    s.out.dtype = CLV_DTYPE_Q4_K;
+    s.out.layout = CLV_LAYOUT_PRIVATE;
+    assert_int_equal(clv_op_infer(&s), CLV_OK);
+    assert_int_equal(s.out.layout, CLV_LAYOUT_PRIVATE);
+    assert_int_equal(clv_op_check(&s), CLV_OK);
+    x.dtype = CLV_DTYPE_F16;
+    assert_int_equal(clv_op_infer(&s), CLV_ERR_INVALID);
+    s.op = CLV_OP_SILU;
+    x.dtype = CLV_DTYPE_F32;
+    assert_int_equal(clv_op_infer(&s), CLV_OK);
+    assert_int_equal(s.out.layout, CLV_LAYOUT_LINEAR);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_choices),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_check),   cmocka_unit_test(test_attributes),
+        cmocka_unit_test(test_convert),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
