@@ -27,11 +27,11 @@
  *   UNPACK_INT8(out, i, q)  the same as signed bytes, STEP / 4 words from
  *                           out[i] on
  *   INTEGER(byte_at, block, k)  integer k
- *   SMALL_SCALE(half_at, block, k), SMALL_MINIMUM(half_at, block, k)  the
- * integers that the block has for them, where tiles keep those
- *                           (gpu_format_tiles)
- *   FACTORS(half_at, block) what these are multiplied by: the half, or the
- * halves of scales and of minimums, in one word
+ *   SMALL_SCALE(half_at, block, k)  the integer that the block has for the
+ *                           scale, where tiles keep it (gpu_format_tiles)
+ *   SMALL_MINIMUM(half_at, block, k)  the same of the minimum
+ *   FACTORS(half_at, block) the half that these are multiplied by, or in one
+ *                           word the halves of scales and of minimums
  *
  * block is the place of the block that has element k; word_at, half_at and
  * byte_at read there. LOAD_DATA reads one range of bytes by LOAD_WORDS(q, at)

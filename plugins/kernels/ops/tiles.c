@@ -54,7 +54,7 @@ gpu_tile_form gpu_tiles_of(const gpu_target *target, const clv_tensor_desc *w)
                           .head_tiles = 1,
                           .row_scales = has_row_scales(w) ? 64 : 0,
                           .minimum = has_minimum(w),
-                          .floats = is_bf16(w),
+                          .bf16 = is_bf16(w),
                           .quantised = w->quant};
     form.head = head_bytes(w, form.subs);
     if (small.head && !gpu_is_glsl(target)) {
@@ -89,7 +89,7 @@ bool gpu_same_tiles(const gpu_tile_form *a, const gpu_tile_form *b)
     return a->bits == b->bits && a->high_bits == b->high_bits &&
            a->subs == b->subs && a->head_tiles == b->head_tiles &&
            a->head == b->head && a->minimum == b->minimum &&
-           a->floats == b->floats && a->quantised == b->quantised;
+           a->bf16 == b->bf16 && a->quantised == b->quantised;
 }
 
 void gpu_tile_defines(gpu_call *call, const gpu_node *node)

@@ -17,7 +17,7 @@ typedef struct gpu_tile_form {
     int64_t head_tiles;      /* tiles that share a head */
     int64_t head;            /* bytes of it for a row */
     int64_t row_scales;      /* bytes of scales behind a row of tiles */
-    bool minimum, floats, quantised;
+    bool minimum, bf16, quantised;
 } gpu_tile_form;
 gpu_tile_form gpu_tiles_of(const gpu_target *target, const clv_tensor_desc *w);
 /* Bytes of n tiles side by side, with their heads or the one that they share.
