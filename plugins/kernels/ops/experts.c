@@ -154,6 +154,8 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                                              : gpu_template_experts_gemv,
                   node->index, are_tiles(node) ? TILES_GROUP : GROUP);
     call.variant = name_of(node);
+    if (!are_rows(node))
+        gpu_call_use(&call, gpu_template_experts_ids);
     if (are_tiles(node))
         add_tiles(&call, node);
     else
