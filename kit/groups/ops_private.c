@@ -178,6 +178,14 @@ static void list_experts(kit_list *list, kit_spec s)
         s.out = shapes[i][2];
         add(list, &s);
     }
+    /* Some of the experts, whose products are added. */
+    s.n = 3;
+    s.in = channels_of(s.dtype, 352);
+    s.out = 32;
+    s.first = 1;
+    s.total = 6;
+    s.form = KIT_FORM_EACH | KIT_FORM_SCORES | KIT_FORM_ABSENT;
+    add(list, &s);
 }
 
 void kit_list_private(kit_list *list)
