@@ -648,6 +648,27 @@ static void test_ptx_scarce(void **state)
     assert_int_equal(c.kernels, 5 * (5 + 2));
 }
 
+/* Products of experts for one row with weights in the device's layout. */
+static void test_ptx_private_experts(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
+    compiler c = {.target = base, .assembles = true};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    set_nvidia(&c.target);
+    for (uint32_t i = 0; i < 12; i++) {
+        graph g;
+        init_experts(&g, dtypes[i / 2], 1, i % 2);
+        g.tensors[1].layout = CLV_LAYOUT_PRIVATE;
+        compile(&c, &g);
+    }
+    assert_false(c.failed);
+    assert_int_equal(c.kernels, 12);
+}
+
 /* A few queries, or many, of heads of so many channels. */
 static void compile_attention(compiler *c, int64_t n, int64_t dim,
                               uint32_t cache)
@@ -709,6 +730,7 @@ int main(void)
         cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_ptx_series),
         cmocka_unit_test(test_ptx_scarce),
+        cmocka_unit_test(test_ptx_private_experts),
         cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_ptx_attention),
         cmocka_unit_test(test_opencl),

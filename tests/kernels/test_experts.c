@@ -258,6 +258,7 @@ typedef struct single {
     int64_t rows;
     double tolerance;
     const char *variant; /* that computes it; NULL: any */
+    int32_t first;       /* expert that there is, of so many more */
 } single;
 
 enum { S_X, S_W, S_Y, S_IDS, S_SCORES };
@@ -272,12 +273,13 @@ static void build_single(sample *b, const single *p)
                p->scored ? p->out : USED * p->out, 0);
     sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, p->rows, USED, 0);
     if (p->scored)
-        sample_add(b, F32, CLV_USAGE_INPUT, p->rows, EXPERTS, 0);
+        sample_add(b, F32, CLV_USAGE_INPUT, p->rows, p->first + EXPERTS, 0);
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
         if (t != S_IDS)
             sample_fill(b, t);
     for (int32_t i = 0; i < p->rows * USED; i++)
-        ((int32_t *)b->data[S_IDS])[i] = (i / USED + i % USED * 2) % EXPERTS;
+        ((int32_t *)b->data[S_IDS])[i] =
+            (i / USED + i % USED * 2) % (p->first + EXPERTS);
     clv_tensor_desc *w = &b->g.tensors[S_W];
     w->rank = 3;
     w->dims[0] = EXPERTS;
@@ -286,7 +288,8 @@ static void build_single(sample *b, const single *p)
     memset(w->strides, 0, sizeof w->strides);
     const uint32_t inputs[] = {
         S_X, S_W, S_IDS, p->scored ? S_SCORES : CLV_NO_TENSOR, CLV_NO_TENSOR};
-    graph_node(&b->g, CLV_OP_MATMUL_EXPERTS, S_Y, inputs);
+    graph_node(&b->g, CLV_OP_MATMUL_EXPERTS, S_Y, inputs)->attr.experts.first =
+        p->first;
 }
 
 /* Product k of row i, channel o. */
@@ -295,9 +298,9 @@ static double dot_single(const sample *b, const single *p, int64_t i, int64_t k,
 {
     const int32_t id = ((const int32_t *)b->data[S_IDS])[i * USED + k];
     double sum = 0;
-    for (int64_t c = 0; c < p->in; c++)
+    for (int64_t c = 0; c < p->in && id >= p->first; c++)
         sum += sample_value(b, S_X, i, (p->scored ? k * p->in : 0) + c) *
-               sample_value(b, S_W, id * p->out + o, c);
+               sample_value(b, S_W, (id - p->first) * p->out + o, c);
     return p->scored ? sum * sample_value(b, S_SCORES, i, id) : sum;
 }
 
@@ -313,40 +316,45 @@ static void expect_variant(const gpu_target *target, const sample *b,
     gpu_code_free(&test_host, code);
 }
 
-static void run_single(runner *r, const gpu_target *target, const single *p)
+static void judge_single(const sample *b, const single *p)
 {
-    sample b = {0};
     judge j = {0, 0};
     char what[80];
-    build_single(&b, p);
-    if (p->variant)
-        expect_variant(target, &b, p->variant);
-    runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < p->rows; i++)
         for (int64_t o = 0; o < p->out; o++) {
             double want[USED], sum = 0;
             for (int64_t k = 0; k < USED; k++)
-                sum += want[k] = dot_single(&b, p, i, k, o);
+                sum += want[k] = dot_single(b, p, i, k, o);
             for (int64_t k = 0; k < USED && !p->scored; k++)
-                judge_expect(&j, sample_value(&b, S_Y, i, k * p->out + o),
+                judge_expect(&j, sample_value(b, S_Y, i, k * p->out + o),
                              want[k]);
             if (p->scored)
-                judge_expect(&j, sample_value(&b, S_Y, i, o), sum);
+                judge_expect(&j, sample_value(b, S_Y, i, o), sum);
         }
     snprintf(what, sizeof what, "dtype %u: %d x %d%s", (unsigned)p->dtype,
              (int)p->in, (int)p->out, p->scored ? ", scores" : "");
     judge_conclude(&j, p->tolerance, what);
+}
+
+static void run_single(runner *r, const gpu_target *target, const single *p)
+{
+    sample b = {0};
+    build_single(&b, p);
+    if (p->variant)
+        expect_variant(target, &b, p->variant);
+    runner_run(r, &b.g, b.data, b.size, NULL);
+    judge_single(&b, p);
     sample_free(&b);
 }
 
 static void test_long(void **unused)
 {
     static const single cases[] = {
-        {CLV_DTYPE_Q4_0, 2112, 17, false, FEW, 1e-10, NULL},
-        {CLV_DTYPE_Q4_0, 1056, 6, true, FEW, 1e-10, NULL},
-        {CLV_DTYPE_Q6_K, 1280, 5, true, FEW, 1e-10, NULL},
-        {CLV_DTYPE_BF16, 783, 9, false, FEW, 1e-10, NULL},
-        {CLV_DTYPE_F32, 398, 10, true, FEW, 1e-10, NULL}};
+        {CLV_DTYPE_Q4_0, 2112, 17, false, FEW, 1e-10, NULL, 0},
+        {CLV_DTYPE_Q4_0, 1056, 6, true, FEW, 1e-10, NULL, 0},
+        {CLV_DTYPE_Q6_K, 1280, 5, true, FEW, 1e-10, NULL, 0},
+        {CLV_DTYPE_BF16, 783, 9, false, FEW, 1e-10, NULL, 0},
+        {CLV_DTYPE_F32, 398, 10, true, FEW, 1e-10, NULL, 0}};
     gpu_target target = small;
     runner *r = runner_open(&target);
     (void)unused;
@@ -362,12 +370,12 @@ static void test_long(void **unused)
 static void test_warp_groups(void **unused)
 {
     static const single cases[] = {
-        {CLV_DTYPE_Q4_0, 256, 144, false, MANY, 1e-6, "experts_wgmma"},
-        {CLV_DTYPE_F16, 128, 16, true, MANY, 1e-6, "experts_wgmma"},
-        {CLV_DTYPE_Q8_0, 384, 272, true, 3 * MANY, 1e-6, "experts_wgmma"},
-        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "experts_wgmma"},
-        {CLV_DTYPE_BF16, 128, 1040, false, MANY, 1e-6, "experts_wgmma"},
-        {CLV_DTYPE_Q8_0, 96, 48, true, MANY, 1e-6, "gemm_tensor"}};
+        {CLV_DTYPE_Q4_0, 256, 144, false, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_F16, 128, 16, true, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_Q8_0, 384, 272, true, 3 * MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_BF16, 128, 1040, false, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_Q8_0, 96, 48, true, MANY, 1e-6, "gemm_tensor", 0}};
     gpu_target target = small;
     target.plain_matrix = true;
     target.local_bytes = 48 * 1024;
@@ -385,12 +393,165 @@ static void test_warp_groups(void **unused)
     runner_close(r);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Weights in the device's layout                                            */
+
+/* In OpenCL alone: not all of these layouts are there in GLSL. */
+static void run_code(runner *r, const gpu_target *target, const sample *b,
+                     void *const *data)
+{
+    gpu_code *code;
+    if (gpu_lower(&test_host, target, &b->g.sub, &code))
+        fail_msg("gpu_lower: %s", test_error());
+    runner_code(r, &b->g, code, data, b->size, NULL);
+    gpu_code_free(&test_host, code);
+}
+
+/* The product's weights, by CONVERT. */
+static void convert(runner *r, const gpu_target *target, const sample *b,
+                    const single *p, void *to)
+{
+    const int64_t rows = EXPERTS * p->out;
+    sample c = {0};
+    graph_init(&c.g);
+    sample_add(&c, p->dtype, CLV_USAGE_INPUT, rows, p->in, 0);
+    sample_add(&c, p->dtype, CLV_USAGE_OUTPUT, rows, p->in, 0);
+    c.g.tensors[1].layout = CLV_LAYOUT_PRIVATE;
+    memcpy(c.data[0], b->data[S_W], b->size[S_W]);
+    graph_node(&c.g, CLV_OP_CONVERT, 1, (const uint32_t[]){0, CLV_NO_TENSOR});
+    run_code(r, target, &c, c.data);
+    memcpy(to, c.data[1], b->size[S_W]);
+    sample_free(&c);
+}
+
+static void run_private(runner *r, const gpu_target *target, const single *p)
+{
+    sample b = {0};
+    void *data[GRAPH_TENSORS];
+    build_single(&b, p);
+    memcpy(data, b.data, sizeof data);
+    data[S_W] = malloc(b.size[S_W]);
+    assert_non_null(data[S_W]);
+    convert(r, target, &b, p, data[S_W]);
+    b.g.tensors[S_W].layout = CLV_LAYOUT_PRIVATE;
+    expect_variant(target, &b, p->variant);
+    run_code(r, target, &b, data);
+    judge_single(&b, p);
+    free(data[S_W]);
+    sample_free(&b);
+}
+
+static void init_plain(gpu_target *target)
+{
+    *target = small;
+    target->plain_matrix = true;
+    target->local_bytes = 48 * 1024;
+}
+
+static void run_privates(const gpu_target *wanted, const single *cases,
+                         uint32_t n)
+{
+    gpu_target target = *wanted;
+    runner *r = runner_open(&target);
+    if (!r)
+        skip();
+    for (uint32_t i = 0; i < n; i++)
+        run_private(r, &target, &cases[i]);
+    runner_close(r);
+}
+
+/* Few rows: more channels than are in local memory at once, and fewer than the
+ * items of a group have; some of the experts. */
+static void test_private_few(void **unused)
+{
+    static const char tiles[] = "experts_gemv_tiles",
+                      shared[] = "experts_gemv_tiles_shared";
+    static const single cases[] = {
+        {CLV_DTYPE_F16, 544, 48, true, FEW, 1e-12, tiles, 0},
+        {CLV_DTYPE_Q8_0, 544, 48, false, FEW, 1e-12, tiles, 2},
+        {CLV_DTYPE_Q4_0, 1056, 16, true, FEW, 1e-12, tiles, 2},
+        {CLV_DTYPE_Q4_K, 2304, 48, true, FEW, 1e-12, shared, 0},
+        {CLV_DTYPE_Q4_K, 256, 16, false, FEW, 1e-12, shared, 2},
+        {CLV_DTYPE_Q5_K, 2304, 48, false, FEW, 1e-12, shared, 2},
+        {CLV_DTYPE_Q5_K, 256, 16, true, FEW, 1e-12, shared, 0},
+        {CLV_DTYPE_Q6_K, 2304, 48, true, FEW, 1e-12, shared, 2},
+        {CLV_DTYPE_Q6_K, 256, 16, false, FEW, 1e-12, shared, 0}};
+    gpu_target target;
+    (void)unused;
+    init_plain(&target);
+    run_privates(&target, cases, sizeof cases / sizeof cases[0]);
+}
+
+/* Many, by one warp and by groups of them. */
+static void test_private_many(void **unused)
+{
+    static const single cases[] = {
+        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "gemm_tensor", 0},
+        {CLV_DTYPE_Q5_K, 512, 16, true, MANY, 1e-6, "gemm_tensor", 2},
+        {CLV_DTYPE_Q6_K, 256, 48, false, MANY, 1e-6, "gemm_tensor", 2}};
+    static const single by_groups[] = {
+        {CLV_DTYPE_Q4_K, 512, 48, true, MANY, 1e-6, "experts_wgmma", 2},
+        {CLV_DTYPE_Q5_K, 256, 144, false, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_Q6_K, 256, 48, true, MANY, 1e-6, "experts_wgmma", 0}};
+    gpu_target target;
+    (void)unused;
+    init_plain(&target);
+    run_privates(&target, cases, sizeof cases / sizeof cases[0]);
+    target.wgmma_bytes = 96 * 1024;
+    run_privates(&target, by_groups, sizeof by_groups / sizeof by_groups[0]);
+}
+
+/* Rows of a block of weights in the preferred layout; 0: none is. */
+static uint32_t preferred_rows(const gpu_target *target, uint32_t dtype,
+                               int64_t out, int64_t rows)
+{
+    const single p = {dtype, 256, out, false, rows, 0, NULL, 0};
+    clv_op_caps caps = CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
+    sample b = {0};
+    build_single(&b, &p);
+    gpu_caps(target, &b.g.sub, &caps, sizeof caps);
+    sample_free(&b);
+    assert_int_equal(caps.answer, CLV_ANSWER_YES);
+    assert_int_equal(caps.layouts[1] == CLV_LAYOUT_PRIVATE,
+                     caps.private_rows > 0);
+    return caps.private_rows;
+}
+
+/* Where few rows and many have kernels for it, of whole tiles. */
+static void test_preferred(void **unused)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K,
+                                      CLV_DTYPE_Q6_K};
+    (void)unused;
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t dtype = dtypes[i];
+        gpu_target target;
+        init_plain(&target);
+        assert_int_equal(preferred_rows(&target, dtype, 48, 1), 16);
+        assert_int_equal(preferred_rows(&target, dtype, 48, MANY), 16);
+        assert_int_equal(preferred_rows(&target, dtype, 40, 1), 0);
+        target.language = GPU_GLSL;
+        assert_int_equal(preferred_rows(&target, dtype, 48, 1), 0);
+        init_plain(&target);
+        target.disabled = "experts_gemv_tiles";
+        assert_int_equal(preferred_rows(&target, dtype, 48, 1), 16);
+        target.disabled = "experts_gemv_tiles_shared";
+        assert_int_equal(preferred_rows(&target, dtype, 48, 1), 0);
+        assert_int_equal(preferred_rows(&target, CLV_DTYPE_Q4_0, 48, 1), 16);
+        init_plain(&target);
+        target.plain_matrix = false;
+        assert_int_equal(preferred_rows(&target, dtype, 48, 1), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_parts), cmocka_unit_test(test_some),
-        cmocka_unit_test(test_long),  cmocka_unit_test(test_warp_groups),
+        cmocka_unit_test(test_layer),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_parts),       cmocka_unit_test(test_some),
+        cmocka_unit_test(test_long),        cmocka_unit_test(test_warp_groups),
+        cmocka_unit_test(test_private_few), cmocka_unit_test(test_private_many),
+        cmocka_unit_test(test_preferred),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

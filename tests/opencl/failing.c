@@ -4,9 +4,9 @@
  *
  * CLEAVE_TEST_FAILING="clWaitForEvents 5 -5" has the fifth call of that
  * function in the process, and all later ones, answer -5; those that wait do so
- * first, as a lost device does nothing any more. CLEAVE_TEST_WRONG=gemv:
- * kernels of that name do nothing. CLEAVE_TEST_SLOW=gemv: kernels of that name
- * take 20 times as long, as their events say. CLEAVE_TEST_CAPABILITY=9:
+ * first, as a lost device does nothing any more. CLEAVE_TEST_WRONG=gemv,gemm:
+ * kernels of these names do nothing. CLEAVE_TEST_SLOW=gemv: kernels of such
+ * names take 20 times as long, as their events say. CLEAVE_TEST_CAPABILITY=9:
  * platforms are NVIDIA's, and devices of that major compute capability.
  * CLEAVE_TEST_PTX: a program's binary is PTX, and what is made of that again is
  * the program that it came from; marked assembly is left out.
@@ -53,15 +53,22 @@ static bool fails(const char *function, atomic_int *calls, cl_int *error)
         return fails(#name, &calls, &error) ? error : real(__VA_ARGS__);       \
     }
 
-/* Whether the variable names the kernel. */
+/* Whether the variable names the kernel, itself or among others. */
 static bool is_named(cl_kernel kernel, const char *variable)
 {
     char name[128] = "";
     const char *wanted = getenv(variable);
-    return wanted && *wanted &&
-           !clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name,
-                            NULL) &&
-           !strcmp(name, wanted);
+    if (!wanted || !*wanted ||
+        clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name, name,
+                        NULL))
+        return false;
+    const size_t n = strlen(name);
+    for (size_t length; *wanted; wanted += length + (wanted[length] == ',')) {
+        length = strcspn(wanted, ",");
+        if (length == n && !strncmp(wanted, name, n))
+            return true;
+    }
+    return false;
 }
 
 /* Of cl_nv_device_attribute_query. */

@@ -49,10 +49,13 @@ class Trials(OwnCache):
         """In plain code. Of experts the kernels for weights as they are in the
         file serve then."""
         said = self.opened("--set", "core.probe=off", "--set",
-                           "opencl.matrix=plain", wrong="experts_gemv_tiles")
+                           "opencl.matrix=plain", wrong="experts_gemv_tiles,"
+                           "experts_gemv_tiles_shared")
         self.assertIn("'experts_gemv_tiles' compute wrongly in matmul_experts",
                       said)
-        self.assertEqual(said.count("compute wrongly"), 1)
+        self.assertIn("'experts_gemv_tiles_shared' compute wrongly in "
+                      "matmul_experts q4_k", said)
+        self.assertEqual(said.count("compute wrongly"), 2)
 
     def test_products_in_series_are_tried(self):
         """In plain code, where they are asked for."""

@@ -8,6 +8,8 @@
 #define TILES_GROUP 128 /* items, of weights in tiles, */
 #define TILES_AHEAD 4   /* and tiles that each has under way */
 #define TILES_LOCAL (4 * (TILES_GROUP + 1) + TILES_AHEAD * TILES_GROUP * 8)
+/* Where tiles share a head an item has two rows, and there are sums of x. */
+#define SHARED_LOCAL (8 * (TILES_GROUP + 1) + TILES_AHEAD * TILES_GROUP * 20)
 #define MOST_VECTORS 8 /* of channels that an item reads at a time */
 #define LOCAL_BYTES (4 * (OUTPUTS + 4 * MOST_VECTORS) * (GROUP + 1))
 
@@ -23,10 +25,21 @@ static bool are_tiles(const gpu_node *node)
     return node->in[1].d.layout == CLV_LAYOUT_PRIVATE;
 }
 
+static bool share_heads(const gpu_node *node)
+{
+    return gpu_tiles_of(node->target, &node->in[1].d).head_tiles > 1;
+}
+
+static const char *tiles_name(const gpu_node *node)
+{
+    return share_heads(node) ? "experts_gemv_tiles_shared"
+                             : "experts_gemv_tiles";
+}
+
 static const char *name_of(const gpu_node *node)
 {
     return are_rows(node)             ? "experts_rows"
-           : are_tiles(node)          ? "experts_gemv_tiles"
+           : are_tiles(node)          ? tiles_name(node)
            : gpu_experts_scored(node) ? "experts_gemv_sum"
                                       : "experts_gemv";
 }
@@ -107,12 +120,19 @@ static void add_tiles(gpu_call *call, const gpu_node *node)
 {
     const gpu_node flat = gpu_experts_flat(node);
     gpu_call_use(call, gpu_template_packed);
+    if (share_heads(node)) {
+        gpu_call_use(call, gpu_tensor_words(node->target));
+        gpu_use_tiles(call, node->target);
+        gpu_call_use(call, gpu_template_experts_gemv_tiles_shared);
+        gpu_call_define(call, "ITEMS", TILES_GROUP);
+    } else {
+        gpu_call_use(call, gpu_template_experts_gemv_tiles);
+    }
     gpu_call_rows(call, "x", &node->in[0], false);
     gpu_add_tiles(call, &flat, "w", 0, flat.in[1].d.dims[0]);
     gpu_tile_defines(call, &flat);
     gpu_call_define(call, "AHEAD", TILES_AHEAD);
     add_params(call, node, 0, gpu_experts_held(node));
-    gpu_call_use(call, gpu_template_experts_gemv_tiles);
 }
 
 /* Output channels of a group. */
@@ -210,9 +230,9 @@ static uint32_t private_rows(const gpu_node *node)
         (int64_t)gpu_extent(&node->in[1]) > gpu_reach(target) ||
         TILES_GROUP > target->max_group ||
         TILES_GROUP > target->max_group_size[0] ||
-        TILES_LOCAL > target->local_bytes ||
-        gpu_tiles_of(target, &flat.in[1].d).head_tiles > 1 ||
-        gpu_is_disabled(target, "experts_gemv_tiles") ||
+        (share_heads(node) ? SHARED_LOCAL : TILES_LOCAL) >
+            target->local_bytes ||
+        gpu_is_disabled(target, tiles_name(node)) ||
         (gpu_experts_are_gemm(node) && !gpu_experts_are_tensor(node)))
         return 0;
     return gpu_private_rows(target, &flat.in[1].d);

@@ -33,7 +33,7 @@ static const struct cache {
               {CLV_DTYPE_F16, true},
               {CLV_DTYPE_Q8_0, false}};
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
-                                        CLV_DTYPE_Q4_0};
+                                        CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K};
 static const uint32_t series_types[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
                                         CLV_DTYPE_Q4_1};
 static const int64_t rows_of_x[] = {1, 5, 37};
