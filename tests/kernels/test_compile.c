@@ -591,9 +591,10 @@ static void compile_series(compiler *c, uint32_t dtype)
 /* By groups that stay, of sm_90a. */
 static void test_ptx_series(void **state)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
-                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_1,
-                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q2_K};
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_F16,  CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+        CLV_DTYPE_Q4_1, CLV_DTYPE_Q3_K, CLV_DTYPE_Q2_K,
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])

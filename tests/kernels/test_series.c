@@ -211,17 +211,22 @@ static void test_series(void **state)
     c.dtype = CLV_DTYPE_I4;
     c.halves = true;
     run(r, &target, c);
-    /* With minimums, with sub-blocks, and not those whose tiles share a head.
-     */
+    /* With minimums, with sub-blocks, and those whose tiles share a head. */
     static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q2_K,
-                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q4_K};
-    for (uint32_t i = 0; i < 4; i++) {
+                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
+    for (uint32_t i = 0; i < 6; i++) {
         c = base;
         c.dtype = others[i];
         c.hidden = 512;
-        c.kernels = i < 3 ? 4 : 7;
+        if (i >= 3)
+            c.heads = c.hidden = c.inner = 1024;
         run(r, &target, c);
     }
+    /* Too few channels for heads that tiles share. */
+    c.hidden = 512;
+    c.kernels = 5;
+    run(r, &target, c);
     /* Too few channels of the first for two warps. */
     c = base;
     c.heads = 128;

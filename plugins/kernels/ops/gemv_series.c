@@ -2,10 +2,12 @@
 #include "ops/tiles.h"
 
 #define MOST_WARPS 16
+#define LEAST_WARPS 8 /* small products gain nothing by a series */
 #define MOST_STAGES 8
 #define MOST_STREAMS 2
 #define MOST_TILES 8
-#define SLOT_BYTES 4608 /* of a slot, at the most */
+#define SLOT_BYTES 4608 /* of a slot whose tiles share no heads, at the most   \
+                         */
 #define SUM_BYTES 512   /* of a warp, for its sums of a strip, twice */
 
 /* ------------------------------------------------------------------------ */
@@ -84,12 +86,14 @@ static bool lay_out(shape *s, const gpu_step *steps, uint32_t n)
     return s->stages >= 2;
 }
 
-/* Whether each warp has slots of every strip, which all are full. */
+/* Whether each warp has slots of every strip, which all are full, and heads
+ * that tiles share lie in one slot with these. */
 static bool divides(const shape *s, const gpu_step *steps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const int64_t streams = gpu_fused_streams(&steps[i].fused);
-        if (blocks_of(&steps[i]) % (s->tiles / streams) ||
+        const int64_t tiles = s->tiles / gpu_fused_streams(&steps[i].fused);
+        if (blocks_of(&steps[i]) % tiles ||
+            tiles % form_of(&steps[i]).head_tiles ||
             slots_of(&steps[i], s) < s->warps)
             return false;
     }
@@ -100,8 +104,10 @@ static bool divides(const shape *s, const gpu_step *steps, uint32_t n)
  * costs its warp some time. */
 static bool choose_slot(shape *s, const gpu_step *steps, uint32_t n)
 {
-    s->tiles = MOST_TILES;
-    while (s->tiles > 2 * MOST_STREAMS && slot_bytes(steps, s) > SLOT_BYTES)
+    const int64_t shared = form_of(steps).head_tiles;
+    s->tiles = shared > 1 ? MOST_STREAMS * shared : MOST_TILES;
+    while (shared == 1 && s->tiles > 2 * MOST_STREAMS &&
+           slot_bytes(steps, s) > SLOT_BYTES)
         s->tiles /= 2;
     for (int i = 0; i < 2; i++, s->tiles /= 2)
         if (divides(s, steps, n) && lay_out(s, steps, n))
@@ -113,12 +119,13 @@ static bool choose(const gpu_step *steps, uint32_t n, shape *s)
 {
     const gpu_node *first = product_of(steps);
     const gpu_target *target = first->target;
+    const int64_t least = target->nvidia_ptx ? LEAST_WARPS : 2;
     s->groups = most_strips(steps, n);
     if (s->groups > target->units)
         s->groups = target->units;
     if (!target->nvidia_ptx)
         s->groups = 1;
-    for (s->warps = MOST_WARPS; s->warps >= 2; s->warps /= 2)
+    for (s->warps = MOST_WARPS; s->warps >= least; s->warps /= 2)
         if (s->warps * 32 <= target->max_group &&
             s->warps * 32 <= target->max_group_size[0] &&
             choose_slot(s, steps, n))
@@ -160,8 +167,7 @@ bool gpu_series_fits(const gpu_step *steps, uint32_t n)
     uint32_t args = 1;
     shape s;
     if (!target->series || !target->wgmma_bytes || gpu_is_glsl(target) ||
-        !target->units || gpu_is_disabled(target, "gemv_series") ||
-        form_of(&steps[0]).head_tiles > 1)
+        !target->units || gpu_is_disabled(target, "gemv_series"))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         if (!takes(&steps[i], &steps[0]))
@@ -298,12 +304,13 @@ static clv_status get_meeting(gpu_lowering *lowering, const gpu_node *node,
     return gpu_add_setup(lowering, &call);
 }
 
-static void define_shape(gpu_call *call, const shape *s, uint32_t n)
+static void define_shape(gpu_call *call, const shape *s, int64_t slot_bytes,
+                         uint32_t n)
 {
     gpu_call_define(call, "WARPS", s->warps);
     gpu_call_define(call, "ITEMS", s->warps * 32);
     gpu_call_define(call, "STAGES", s->stages);
-    gpu_call_define(call, "SLOT_TILES", s->tiles);
+    gpu_call_define(call, "SLOT", slot_bytes);
     gpu_call_define(call, "X_AT", s->x_at);
     gpu_call_define(call, "SUMS_AT", s->sums_at);
     gpu_call_define(call, "SLOTS_AT", s->slots_at);
@@ -357,7 +364,7 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
                                            : gpu_template_series_plain_opencl);
     gpu_call_use(&call, locate.data);
     gpu_tile_defines(&call, first);
-    define_shape(&call, &s, n);
+    define_shape(&call, &s, slot_bytes(steps, &s), n);
     if (!status)
         status = add_operands(lowering, &call, steps, n);
     if (!status)

@@ -14,7 +14,7 @@ enum {
     ROWS = 301
 };
 enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 };      /* tiles that come round */
-enum { SERIES_INPUTS = 4096, SERIES_SLOW = 256 }; /* groups on all units */
+enum { SERIES_INPUTS = 4096, SERIES_SLOW = 512 }; /* groups on all units */
 /* Whole tiles, of which the last group has not all. */
 enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
@@ -35,7 +35,7 @@ static const struct cache {
 static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K};
 static const uint32_t series_types[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-                                        CLV_DTYPE_Q4_1};
+                                        CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
