@@ -61,11 +61,11 @@ class Trials(OwnCache):
         """In plain code, where they are asked for."""
         args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
                 "--set", "opencl.wgmma=plain")
-        on = ("--set", "opencl.series=on")
-        said = self.opened(*args, *on, wrong="gemv_series")
+        off = ("--set", "opencl.series=off")
+        said = self.opened(*args, wrong="gemv_series")
         self.assertIn("'gemv_series' compute wrongly in two products", said)
         self.assertEqual(said.count("compute wrongly"), 1)
-        self.assertEqual(self.opened(*args, wrong="gemv_series"), "")
+        self.assertEqual(self.opened(*args, *off, wrong="gemv_series"), "")
 
     def test_a_driver_that_takes_no_opened_programs(self):
         """Whose binaries are no PTX, or which refuses what is made of it. One
