@@ -1,14 +1,15 @@
 #include "ops/gemv_series.h"
 #include "ops/tiles.h"
 
-#define MOST_WARPS 16
-#define LEAST_WARPS 8 /* small products gain nothing by a series */
+#define WARPS 8 /* of a group */
 #define MOST_STAGES 8
 #define MOST_STREAMS 2
-#define MOST_TILES 8
-#define SLOT_BYTES 4608 /* of a slot whose tiles share no heads, at the most   \
-                         */
-#define SUM_BYTES 512   /* of a warp, for its sums of a strip, twice */
+#define MOST_TILES 16 /* of a slot */
+#define LEAST_TILES (2 * MOST_STREAMS)
+#define SLOT_BYTES                                                             \
+    4608              /* of a slot whose tiles share no heads, at the most     \
+                       */
+#define SUM_BYTES 512 /* of a warp, for its sums of a strip, twice */
 
 /* ------------------------------------------------------------------------ */
 /* Shape                                                                     */
@@ -100,16 +101,15 @@ static bool divides(const shape *s, const gpu_step *steps, uint32_t n)
     return true;
 }
 
-/* As many tiles as fit, or half of them; false: neither will do. Each slot
- * costs its warp some time. */
+/* As many tiles as will do; false: none will. Each slot costs its warp some
+ * time. */
 static bool choose_slot(shape *s, const gpu_step *steps, uint32_t n)
 {
-    const int64_t shared = form_of(steps).head_tiles;
-    s->tiles = shared > 1 ? MOST_STREAMS * shared : MOST_TILES;
-    while (shared == 1 && s->tiles > 2 * MOST_STREAMS &&
+    s->tiles = MOST_TILES;
+    while (form_of(steps).head_tiles == 1 && s->tiles > LEAST_TILES &&
            slot_bytes(steps, s) > SLOT_BYTES)
         s->tiles /= 2;
-    for (int i = 0; i < 2; i++, s->tiles /= 2)
+    for (; s->tiles >= LEAST_TILES; s->tiles /= 2)
         if (divides(s, steps, n) && lay_out(s, steps, n))
             return true;
     return false;
@@ -119,13 +119,14 @@ static bool choose(const gpu_step *steps, uint32_t n, shape *s)
 {
     const gpu_node *first = product_of(steps);
     const gpu_target *target = first->target;
-    const int64_t least = target->nvidia_ptx ? LEAST_WARPS : 2;
+    /* Smaller products gain nothing by a series; tests have some. */
+    const int64_t least = target->nvidia_ptx ? WARPS : 2;
     s->groups = most_strips(steps, n);
     if (s->groups > target->units)
         s->groups = target->units;
     if (!target->nvidia_ptx)
         s->groups = 1;
-    for (s->warps = MOST_WARPS; s->warps >= least; s->warps /= 2)
+    for (s->warps = WARPS; s->warps >= least; s->warps /= 2)
         if (s->warps * 32 <= target->max_group &&
             s->warps * 32 <= target->max_group_size[0] &&
             choose_slot(s, steps, n))
