@@ -75,4 +75,4 @@ install: build
 
 # make clean              remove the build directories
 clean:
-	@rm -rf $(BUILD) build-asan* build-tsan* build-fuzz build-pocl
+	@rm -rf $(BUILD) build-asan* build-tsan* build-fuzz build-pocl build-mesa
