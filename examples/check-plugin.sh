@@ -59,7 +59,10 @@ lines=$(wc -l <"$stage/vendor/example.c")
 expect "the example fits in 300 lines, it has $lines" test "$lines" -lt 300
 echo "built from $lines lines"
 
-"$bin/cleave-plugin-check" -q "$plugin"
+# Of its products some: the test 'example-plugin' has every case of the same source,
+# and so has the page above.
+"$bin/cleave-plugin-check" -q "$plugin" --filter 'plugin/*' --filter '*/[!o]*' \
+    --filter '*/ops.matmul.f32*'
 
 generate cpu cpu
 expect "the cpu multiplies" grep -q '| matmul .*| cpu |' "$stage/cpu.plan"
