@@ -63,7 +63,7 @@ class Trials(OwnCache):
         self.assertEqual(said.count("compute wrongly"), 2)
 
     def test_products_in_series_are_tried(self):
-        """In plain code, where they are asked for."""
+        """In plain code, unless they are switched off."""
         args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
                 "--set", "opencl.wgmma=plain")
         off = ("--set", "opencl.series=off")

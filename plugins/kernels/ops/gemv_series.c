@@ -6,10 +6,8 @@
 #define MOST_STREAMS 2
 #define MOST_TILES 16 /* of a slot */
 #define LEAST_TILES (2 * MOST_STREAMS)
-#define SLOT_BYTES                                                             \
-    4608              /* of a slot whose tiles share no heads, at the most     \
-                       */
-#define SUM_BYTES 512 /* of a warp, for its sums of a strip, twice */
+#define SLOT_BYTES 4608 /* of a slot, at the most, where no head is shared */
+#define SUM_BYTES 512   /* of a warp, for its sums of a strip, twice */
 
 /* ------------------------------------------------------------------------ */
 /* Shape                                                                     */
