@@ -101,26 +101,21 @@ static void write_superblock(uint8_t *to, uint32_t dtype, uint32_t first,
     }
 }
 
-/* A block of 32: d, and with Q4_1 the minimum, then bytes or nibbles. */
+/* A block of 32: d, then bytes or nibbles. */
 static void write_block(uint8_t *to, uint32_t dtype, uint32_t first,
                         uint32_t seed)
 {
-    const uint16_t d = clv_f32_to_f16(STEP), m = clv_f32_to_f16(-7 * STEP);
-    const int least = dtype == CLV_DTYPE_Q4_1 ? -7 : -8;
+    const uint16_t d = clv_f32_to_f16(STEP);
     memcpy(to, &d, 2);
     to += 2;
-    if (dtype == CLV_DTYPE_Q4_1) {
-        memcpy(to, &m, 2);
-        to += 2;
-    }
     for (uint32_t j = 0; j < 32; j++) {
         const int q = number(first + j, seed);
         if (dtype == CLV_DTYPE_Q8_0)
             to[j] = (uint8_t)q;
         else if (j < 16)
-            to[j] = (uint8_t)(q - least);
+            to[j] = (uint8_t)(q + 8);
         else
-            to[j - 16] |= (uint8_t)((q - least) << 4);
+            to[j - 16] |= (uint8_t)((q + 8) << 4);
     }
 }
 
