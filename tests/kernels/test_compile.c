@@ -543,10 +543,10 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
-/* Products that follow one another, as large as they are in models. */
-static void compile_series(compiler *c, uint32_t dtype)
+/* Products that follow one another. */
+static void compile_series(compiler *c, uint32_t dtype, int64_t hidden,
+                           int64_t inner)
 {
-    const int64_t hidden = 4096, inner = 14336;
     graph g;
     graph_init(&g);
     uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden);
@@ -604,9 +604,13 @@ static void test_ptx_series(void **state)
     c.target.series = true;
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        compile_series(&c, dtypes[i]);
+        compile_series(&c, dtypes[i], 4096, 14336);
     assert_false(c.failed);
     assert_int_equal(c.kernels, sizeof dtypes / sizeof dtypes[0]);
+    /* Too small for groups of eight warps. */
+    c.kernels = 0;
+    compile_series(&c, CLV_DTYPE_Q8_0, 256, 512);
+    assert_int_equal(c.kernels, 0);
 }
 
 /* Products of one row with weights as bound. */
