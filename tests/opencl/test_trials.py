@@ -9,14 +9,16 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 import cli  # noqa: E402
 from pocl import LOADER, POCL, OwnCache  # noqa: E402
 
-# By the build's options for tests PoCL compiles three times as fast.
+# By the build's options for tests PoCL compiles three times as fast what runs 20
+# times as slowly: that is for kernels of matrix instructions, which take longest to
+# compile and are tried in one test each.
 QUICK = os.environ.get("CLEAVE_OPENCL_OPTIONS", "")
 
 
 class Trials(OwnCache):
     """Kernels are tried before they are used."""
 
-    def opened(self, *args, wrong="", options=QUICK):
+    def opened(self, *args, wrong="", options=""):
         """What is said when it is opened in this process first."""
         self.pocl()
         result = self.good("devices", *POCL, *LOADER, "--devices", "opencl",
@@ -27,7 +29,7 @@ class Trials(OwnCache):
 
     def test_right_ones_are_used(self):
         """By the options that users have."""
-        self.assertEqual(self.opened("--set", "core.probe=off", options=""), "")
+        self.assertEqual(self.opened("--set", "core.probe=off"), "")
 
     def test_a_wrong_one_is_found_and_remembered(self):
         args = ("--set", "core.probe=off")
@@ -45,7 +47,7 @@ class Trials(OwnCache):
                            "--set", "opencl.disabled=gemv_tensor,gemm_tensor,"
                            "gemm_tensor_int8,attention_prefill_tensor,"
                            "attention_decode_tensor,experts_sort",
-                           wrong="gemm_wgmma")
+                           wrong="gemm_wgmma", options=QUICK)
         self.assertIn("'gemm_wgmma' compute wrongly in matmul f16", said)
         self.assertEqual(said.count("'gemm_wgmma'"), 1)
         self.assertNotIn("'gemm'", said)
@@ -55,7 +57,7 @@ class Trials(OwnCache):
         file serve then."""
         said = self.opened("--set", "core.probe=off", "--set",
                            "opencl.matrix=plain", wrong="experts_gemv_tiles,"
-                           "experts_gemv_tiles_shared")
+                           "experts_gemv_tiles_shared", options=QUICK)
         self.assertIn("'experts_gemv_tiles' compute wrongly in matmul_experts",
                       said)
         self.assertIn("'experts_gemv_tiles_shared' compute wrongly in "
@@ -67,10 +69,11 @@ class Trials(OwnCache):
         args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
                 "--set", "opencl.wgmma=plain")
         off = ("--set", "opencl.series=off")
-        said = self.opened(*args, wrong="gemv_series")
+        said = self.opened(*args, wrong="gemv_series", options=QUICK)
         self.assertIn("'gemv_series' compute wrongly in two products", said)
         self.assertEqual(said.count("compute wrongly"), 1)
-        self.assertEqual(self.opened(*args, *off, wrong="gemv_series"), "")
+        self.assertEqual(self.opened(*args, *off, wrong="gemv_series",
+                                     options=QUICK), "")
 
     def test_a_driver_that_takes_no_opened_programs(self):
         """Whose binaries are no PTX, or which refuses what is made of it. One
