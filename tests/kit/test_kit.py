@@ -281,11 +281,18 @@ class Endings(Kit):
         self.assertLess(time.monotonic() - begin, 5 + len(hung))
 
     def test_the_kit_s_own_work_is_not_limited(self):
+        """The case passes in more than twice its limit. A loaded machine slows the
+        plugin's share, which is a small one, too: by some limit it passes."""
         name = "cpu/ops.matmul.f32.llama-1b.ffn_down"
-        case = self.run_kit(CPU, "--thorough", "--timeout", "0.3", "--filter",
-                            name, "-o", "json", code=0).cases()[name]
-        self.assertEqual(case["outcome"], "passed")
-        self.assertGreater(case["seconds"], 0.3)
+        tried = []
+        for limit in (0.1 * 2 ** n for n in range(8)):
+            case = self.run_kit(CPU, "--thorough", "--timeout", limit,
+                                "--filter", name, "-o", "json").cases()[name]
+            self.assertIn(case["outcome"], ("passed", "hung", "not run"))
+            if case["outcome"] == "passed" and case["seconds"] > 2 * limit:
+                return
+            tried.append((limit, case["outcome"], case["seconds"]))
+        self.fail(tried)
 
     def test_hangs_end_the_run(self):
         args = ("hang:op_caps", "--filter", "*/abi.fills.*", "--filter",
