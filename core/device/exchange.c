@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* Bytes of one submit, at most, and at least where so many pass; and its
- * commands. Drivers take long to make memory that the host sees, 0.6 ms for a MiB
- * of it, so it is a fourth of what passes. */
+ * commands. Drivers take long to make memory that the host sees, 0.6 ms for a
+ * MiB of it, so it is a fourth of what passes. */
 #define HALF_SIZE (16u << 20)
 #define LEAST_HALF_SIZE (1u << 20)
 #define MAX_COMMANDS 64u

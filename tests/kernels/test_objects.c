@@ -63,6 +63,7 @@ static gpu_code *make_trip(const gpu_target *target, const trip *t,
     bound.index = 1;
     assert_int_equal(
         gpu_convert(&b, 0, &middle, &bound, gpu_constant(rows), false), 0);
+    gpu_builder_finish(&b);
     return b.code;
 }
 

@@ -148,6 +148,22 @@ static const char *move(const gpu_builder *b, gpu_call *call)
     return NULL;
 }
 
+/* The kernel of a call whose text is not known yet. */
+static clv_status make_kernel(gpu_builder *b, gpu_maker *m, uint32_t *kernel)
+{
+    if (gpu_call_args(m->call) > gpu_max_args(m->call))
+        gpu_wrong(m, "more arguments than there can be");
+    else
+        gpu_put_source(m);
+    if (m->wrong)
+        return clv_fail(b->host, CLV_ERR_INTERNAL, "kernel template %s: %s",
+                        m->call->name, m->wrong);
+    if (m->source.failed)
+        return CLV_ERR_NO_MEMORY;
+    CLV_TRY(add_kernel(b, m, kernel));
+    return gpu_known_add(b, m, *kernel);
+}
+
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
 {
     gpu_call whole = *call;
@@ -157,18 +173,9 @@ clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
                    .source.host = b->host,
                    .wrong = move(b, &whole)};
     uint32_t kernel = 0;
-    clv_status status;
-    if (gpu_call_args(&whole) > gpu_max_args(&whole))
-        gpu_wrong(&m, "more arguments than there can be");
-    else
-        gpu_put_source(&m);
-    if (m.wrong)
-        status = clv_fail(b->host, CLV_ERR_INTERNAL, "kernel template %s: %s",
-                          call->name, m.wrong);
-    else if (m.source.failed)
-        status = CLV_ERR_NO_MEMORY;
-    else
-        status = add_kernel(b, &m, &kernel);
+    clv_status status = CLV_OK;
+    if (m.wrong || !gpu_known_find(b, &m, &kernel))
+        status = make_kernel(b, &m, &kernel);
     if (!status)
         status = add_dispatch(b, &m, kernel, setup);
     gpu_text_free(&m.body);

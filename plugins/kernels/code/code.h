@@ -98,6 +98,8 @@ typedef struct gpu_post {
 #define GPU_MAX_DEFINES 24
 #define GPU_MAX_USES 8
 
+typedef struct gpu_known gpu_known;
+
 /* One dispatch, described. */
 typedef struct gpu_call {
     const char *name;               /* of the template, a C identifier */
@@ -140,12 +142,16 @@ typedef struct gpu_builder {
                               where it is bound; or NULL */
     const clv_layout_map *maps; /* by tensor, of those moved into slices; of
                                    others n_elements is 0 */
+    gpu_known *known;           /* calls whose text was made (known.c) */
     uint32_t max_kernels, max_setup, max_dispatches, max_privates;
+    uint32_t n_known, max_known;
 } gpu_builder;
 
 /* Makes the call's kernel unless the code has it, and appends its dispatch, to
  * the setup or to the run. */
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
+/* Once all is built; the code stays. */
+void gpu_builder_finish(gpu_builder *b);
 /* A new private buffer. */
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
                              uint32_t *index);

@@ -49,5 +49,11 @@ void gpu_put_channel(gpu_maker *m, gpu_text *out, const gpu_operand *t,
 void gpu_put_store(gpu_maker *m, gpu_text *out, const gpu_operand *t,
                    const gpu_text *at);
 
+/* known.c: whether a call said the same before; then its kernel, and the
+ * integer arguments in m. */
+bool gpu_known_find(const gpu_builder *b, gpu_maker *m, uint32_t *kernel);
+/* After its text was made. */
+clv_status gpu_known_add(gpu_builder *b, const gpu_maker *m, uint32_t kernel);
+
 /* frame.c: all of the source. */
 void gpu_put_source(gpu_maker *m);

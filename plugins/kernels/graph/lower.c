@@ -183,6 +183,7 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
     if (!status)
         status = lower_series(&lowering, &fusion, series);
     clv_free(host, series);
+    gpu_builder_finish(&lowering.builder);
     gpu_fusion_finish(&fusion);
     if (status) {
         gpu_code_free(host, code);
