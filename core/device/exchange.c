@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of one submit, at most, and at least where so many pass; and its
- * commands. Drivers take long to make memory that the host sees, 0.6 ms for a
- * MiB of it, so it is a fourth of what passes. */
+/* Both halves are a fourth of what passes: some drivers take 0.6 ms to make a
+ * MiB of memory that the host sees. These are the bounds of one half, in bytes.
+ */
 #define HALF_SIZE (16u << 20)
 #define LEAST_HALF_SIZE (1u << 20)
-#define MAX_COMMANDS 64u
 #define HALF_ALIGN 4096u
+#define MAX_COMMANDS 64u /* of one submit */
 /* Drivers take long for large fills. */
 #define ZEROS_SIZE (64u << 20)
 
@@ -62,9 +62,9 @@ static clv_status stage_buffer(core_stage *s, uint64_t bytes)
     CLV_TRY(core_device_can_exchange(s->dev));
     core_device_staging_type(s->dev, &type);
     uint64_t most = s->dev->mem_types[type].max_size / 2;
-    s->half = bytes / 8 < HALF_SIZE ? bytes / 8 : HALF_SIZE;
-    if (s->half < LEAST_HALF_SIZE)
-        s->half = bytes < LEAST_HALF_SIZE ? bytes : LEAST_HALF_SIZE;
+    s->half = bytes / 8 > LEAST_HALF_SIZE ? bytes / 8 : LEAST_HALF_SIZE;
+    s->half = s->half < HALF_SIZE ? s->half : HALF_SIZE;
+    s->half = s->half < bytes ? s->half : bytes;
     s->half = (s->half + HALF_ALIGN - 1) & ~(uint64_t)(HALF_ALIGN - 1);
     s->half = s->half < most ? s->half : most;
     if (!s->half)
