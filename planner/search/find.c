@@ -139,6 +139,7 @@ static clv_status find_small(finder *f, const planner_block *block,
     planner_tables tables;
     planner_schedule schedule;
     small.nodes = nodes;
+    small.known = NULL;
     small.n_nodes -= (block->copies - COPIES) * block->period;
     CLV_TRY(planner_tables_make(&small, &tables));
     planner_schedule_init(&schedule, &tables);

@@ -251,6 +251,39 @@ static clv_status settle(const planner_schedule *s, uint32_t without,
     return CLV_OK;
 }
 
+/* Goes on from the known choice if that is better than what was found. */
+static clv_status consider_known(const planner_schedule *s,
+                                 planner_finding *found)
+{
+    const planner_solve_problem *p = s->tables->problem;
+    planner_improve_params params = {.max_rounds = MAX_ROUNDS,
+                                     .constrained = true};
+    planner_state *state = calloc(1, s->state_size);
+    planner_finding known = {.options =
+                                 calloc(p->n_nodes, sizeof *known.options)};
+    if (!state || !known.options) {
+        free(known.options);
+        free(state);
+        return core_no_memory("to search for a plan");
+    }
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        known.options[i] = p->known[i] - p->nodes[i].first_option;
+    known.ns = planner_evaluate(s, known.options, state, NULL, NULL);
+    planner_value value = value_of(s, &known);
+    clv_status status = CLV_OK;
+    if (planner_value_better(value, value_of(s, found))) {
+        memcpy(found->options, known.options,
+               p->n_nodes * sizeof *known.options);
+        planner_block_find(p, 2, &params.block);
+        status = planner_improve(s, &params, found->options,
+                                 found->alternatives, &value);
+        found->ns = value.ns;
+    }
+    free(known.options);
+    free(state);
+    return status;
+}
+
 /* ------------------------------------------------------------------------ */
 
 static void fill(const planner_solve_problem *p, const planner_finding *found,
@@ -291,6 +324,8 @@ clv_status planner_search(const planner_solve_problem *problem,
                             : core_no_memory("to search for a plan");
     if (!status)
         status = settle(&schedule, without, &found);
+    if (!status && problem->known)
+        status = consider_known(&schedule, &found);
     if (!status)
         fill(problem, &found, out);
     else

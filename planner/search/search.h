@@ -88,7 +88,9 @@ typedef struct planner_solve_problem {
     const planner_solve_option *options;
     const planner_solve_piece *pieces;
     uint32_t n_devices, n_nodes, n_options, n_pieces;
-    double energy_ns; /* that a nJ counts beside the makespan */
+    double energy_ns;      /* that a nJ counts beside the makespan */
+    const uint32_t *known; /* [n_nodes] options of a choice that is known: what
+                              is found is no worse. NULL: there is none */
 } planner_solve_problem;
 
 typedef struct planner_solve_choice {

@@ -80,6 +80,8 @@ static clv_status check_node(const planner_solve_problem *p, uint32_t i)
     if (!node->n_options || node->first_option > p->n_options ||
         node->n_options > p->n_options - node->first_option)
         return bad(i, "has no options");
+    if (p->known && p->known[i] - node->first_option >= node->n_options)
+        return bad(i, "is known to have an option of others");
     return CLV_OK;
 }
 

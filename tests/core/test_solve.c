@@ -438,15 +438,23 @@ typedef struct tally {
     double sum, worst; /* of ratios of makespans, where both keep to the same */
 } tally;
 
-static planner_value oracle(const problem *q)
+/* The best choice there is; options: [n_nodes], or NULL. */
+static planner_value oracle_of(const problem *q, uint32_t *options)
 {
     truth t = {.tables = {0}};
     planner_value best;
     truth_make(&t, q);
     assert_true(exact_possible(&t.tables));
     best = exact_search(&t.schedule, t.options);
+    for (uint32_t i = 0; options && i < q->p.n_nodes; i++)
+        options[i] = q->nodes[i].first_option + t.options[i];
     truth_finish(&t);
     return best;
+}
+
+static planner_value oracle(const problem *q)
+{
+    return oracle_of(q, NULL);
 }
 
 static void check_optimum(const problem *q, uint64_t seed, bool free,
@@ -503,6 +511,40 @@ static void restrict_devices(test_random *r, problem *q)
         if (test_below(r, 2))
             q->devices[d].max_share = test_below(r, 11) / 10.0;
     }
+}
+
+/* What is found is no worse than what is known, and as good as ever where that
+ * is bad. */
+static void test_known(void **state)
+{
+    (void)state;
+    uint32_t missed = 0, known[PROBLEM_NODES];
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        test_random r = {seed * 7919};
+        problem *q = random_problem(&r, 3);
+        planner_solution s;
+        restrict_devices(&r, q);
+        planner_value best = oracle_of(q, known);
+        assert_ok(planner_search(&q->p, 0, &s));
+        planner_value value = check_solution(q, &s);
+        planner_solution_finish(&s);
+        missed += planner_value_better(best, value);
+        q->p.known = known;
+        assert_ok(planner_search(&q->p, 0, &s));
+        assert_false(planner_value_better(best, check_solution(q, &s)));
+        check_alternatives(q, &s, false);
+        planner_solution_finish(&s);
+        for (uint32_t i = 0; i < q->p.n_nodes; i++)
+            known[i] = q->nodes[i].first_option;
+        assert_ok(planner_search(&q->p, 0, &s));
+        assert_false(planner_value_better(value, check_solution(q, &s)));
+        planner_solution_finish(&s);
+        known[0] += q->nodes[0].n_options;
+        assert_int_equal(planner_search(&q->p, 0, &s), CLV_ERR_INVALID);
+        free(q);
+    }
+    print_message("the search alone misses the best of %u\n", missed);
+    assert_true(missed > 10);
 }
 
 /* The oracle leaves out nothing that matters. */
@@ -847,6 +889,7 @@ int main(void)
         cmocka_unit_test(test_oracle),
         cmocka_unit_test(test_optimum),
         cmocka_unit_test(test_constraints),
+        cmocka_unit_test(test_known),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_share),
         cmocka_unit_test(test_model_constraints),
