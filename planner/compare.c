@@ -17,6 +17,10 @@
  * it as long as it takes. */
 #define POPULAR 1.08
 
+/* What a plan near another one has to gain: costs are not known better, and
+ * what is best for one filling of the cache may be slower for others. */
+#define NEAR 1.01
+
 /* Shares of a run's time that differ less are equal: the search and the
  * forecast do not agree to the last percent. */
 #define SAME_SHARE 0.005
@@ -107,4 +111,9 @@ bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than)
 bool planner_is_more_popular_plan(const clv_plan *plan, const clv_plan *than)
 {
     return plan && is_better(plan, than, POPULAR);
+}
+
+bool planner_is_better_near_plan(const clv_plan *plan, const clv_plan *than)
+{
+    return plan && is_better(plan, than, NEAR);
 }

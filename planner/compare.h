@@ -16,3 +16,5 @@ bool planner_is_legal_plan(const clv_plan *plan);
 bool planner_is_better_plan(const clv_plan *plan, const clv_plan *than);
 /* The same, for a plan that was searched for by which experts are popular. */
 bool planner_is_more_popular_plan(const clv_plan *plan, const clv_plan *than);
+/* The same, for a plan that was searched for near the other one. */
+bool planner_is_better_near_plan(const clv_plan *plan, const clv_plan *than);

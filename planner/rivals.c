@@ -2,7 +2,6 @@
 #include "compare.h"
 #include "loads.h"
 #include "prepare.h"
-#include "candidates/room.h"
 #include "../core/base/error.h"
 
 #include <math.h>
@@ -26,6 +25,11 @@
 /* Until the time for which each device works on its part of the nodes is known.
  */
 #define PART_HALVINGS 20
+
+/* Which part of a node plans near another one divide otherwise, at first and at
+ * last. */
+#define FARTHEST 8
+#define NEAREST 64
 
 /* Searches for plans of which several runs are in flight. */
 #define FLIGHT_SEARCHES 5
@@ -99,17 +103,12 @@ static clv_status consider_front(planner_solver *v, uint32_t device,
     return CLV_OK;
 }
 
-/* Where the device's own memory cannot hold all weights. */
-static bool is_too_small(const planner_solver *v, uint32_t device)
-{
-    return planner_is_scarce(v->graph, &v->plan->devices[device]);
-}
-
 clv_status planner_consider_fronts(planner_solver *v)
 {
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         for (uint32_t o = 0; o < v->plan->n_devices; o++)
-            if (o != d && is_too_small(v, d) && !is_too_small(v, o) &&
+            if (o != d && planner_solver_scarce(v, d) &&
+                !planner_solver_scarce(v, o) &&
                 consider_front(v, d, o) == CLV_ERR_NO_MEMORY)
                 return CLV_ERR_NO_MEMORY;
     return CLV_OK;
@@ -183,6 +182,40 @@ clv_status planner_consider_simpler(planner_solver *v)
     if (core_plan_expected_ns(v->best) > SURPRISE * v->s.makespan_ns)
         CLV_TRY(consider_without(v, is_of_some_experts));
     return consider_without(v, is_part_or_streamed);
+}
+
+/* What the search learned of memory and max_share holds near its plan, too. */
+static clv_status search_near(planner_solver *v, uint32_t parts)
+{
+    const planner_near near = {&v->c, v->chosen, parts};
+    planner_solver other;
+    clv_status status = planner_solver_begin_other(v, &other);
+    other.equal = v->equal;
+    if (!status)
+        status = planner_solver_make(v, &near, &other.c);
+    for (uint32_t d = 0; d < v->c.problem.n_devices && !status; d++) {
+        other.c.devices[d].memory = v->c.devices[d].memory;
+        other.c.devices[d].max_share = v->c.devices[d].max_share;
+    }
+    if (!status)
+        status = planner_solver_search_tighter(&other);
+    if (!status && planner_is_better_near_plan(other.best, v->best))
+        planner_solver_exchange(v, &other);
+    planner_solver_end(&other);
+    return status;
+}
+
+clv_status planner_consider_near(planner_solver *v)
+{
+    bool scarce = false;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        scarce |= planner_solver_scarce(v, d);
+    if (!scarce || v->strategy != PLANNER_STRATEGY_TENSOR ||
+        v->plan->n_devices < 2)
+        return CLV_OK;
+    for (uint32_t parts = FARTHEST; parts <= NEAREST && v->best; parts *= 2)
+        CLV_TRY(search_near(v, parts));
+    return CLV_OK;
 }
 
 static double option_ns(const planner_solver *v, uint32_t option)

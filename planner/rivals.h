@@ -22,6 +22,9 @@ clv_status planner_consider_fronts(planner_solver *v);
 /* Where weights are streamed: with less in rings, and without parts of nodes.
  */
 clv_status planner_consider_simpler(planner_solver *v);
+/* Where some device's memory cannot hold all weights: with a little of each
+ * node on another device than in the best plan so far, less each time. */
+clv_status planner_consider_near(planner_solver *v);
 /* Of runs in flight the busiest device tells how long they take, and of one
  * alone what its steps wait for. */
 clv_status planner_consider_flight(planner_solver *v);

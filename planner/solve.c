@@ -13,9 +13,6 @@
 
 #include <stdlib.h>
 
-/* Searches at most until a plan keeps to memory and max_share. */
-#define TIGHTER 8
-
 /* How often what passes through a device's memory is halved until the rest of a
  * plan finds room beside it. */
 #define HALVINGS 3
@@ -61,32 +58,14 @@ static clv_status measure(planner_solver *v)
 /* ------------------------------------------------------------------------ */
 /* The best of all                                                           */
 
-/* Whether the best plan takes too much of what the search can be given less
- * of. */
-static bool can_tighten(const planner_solver *v)
-{
-    for (uint32_t d = 0; d < v->plan->n_devices; d++)
-        if (planner_limits_over(v->best, d) && !v->c.devices[d].memory)
-            return false;
-    return !planner_is_legal_plan(v->best);
-}
-
 /* Until a plan keeps to memory and max_share. Where there is too little memory
  * for weights that pass through beside values, smaller ones pass through. */
-static clv_status search_legal(planner_solver *v, const clv_op_caps *caps,
-                               planner_strategy strategy)
+static clv_status search_legal(planner_solver *v)
 {
-    const planner_costs costs = v->equal ? planner_costs_of_equal(v->profile)
-                                         : planner_costs_of(v->profile);
-    for (uint32_t halvings = 0;; halvings++) {
-        CLV_TRY(planner_candidates_make(v->plan, caps, &costs, strategy,
-                                        halvings, &v->c));
-        for (uint32_t i = 0; i < TIGHTER; i++) {
-            CLV_TRY(planner_solver_search(v));
-            if (!v->best || !can_tighten(v))
-                break;
-        }
-        if (halvings == HALVINGS || !planner_solver_streams(&v->c) ||
+    for (v->halvings = 0;; v->halvings++) {
+        CLV_TRY(planner_solver_make(v, NULL, &v->c));
+        CLV_TRY(planner_solver_search_tighter(v));
+        if (v->halvings == HALVINGS || !planner_solver_streams(&v->c) ||
             (v->best && planner_is_legal_plan(v->best)))
             return CLV_OK;
         planner_solver_forget(v);
@@ -105,11 +84,11 @@ static clv_status find_together(planner_solver *v)
     return CLV_OK;
 }
 
-static clv_status find_best(planner_solver *v, const clv_op_caps *caps,
-                            planner_strategy strategy)
+static clv_status find_best(planner_solver *v)
 {
-    CLV_TRY(search_legal(v, caps, strategy));
+    CLV_TRY(search_legal(v));
     CLV_TRY(planner_consider_simpler(v));
+    CLV_TRY(planner_consider_near(v));
     CLV_TRY(planner_consider_energy(v));
     CLV_TRY(planner_consider_flight(v));
     clv_status status = CLV_OK;
@@ -123,43 +102,28 @@ static clv_status find_best(planner_solver *v, const clv_op_caps *caps,
 
 /* First as if all experts had equal chances. Popular ones have to make a plan
  * that is faster by a margin, as other texts have other ones. */
-static clv_status find_best_experts(planner_solver *v, const clv_op_caps *caps,
-                                    planner_strategy strategy)
+static clv_status find_best_experts(planner_solver *v)
 {
-    const size_t n = v->graph->n_nodes + 1u;
     v->equal = core_graph_has_popularity(v->graph);
-    CLV_TRY(find_best(v, caps, strategy));
+    CLV_TRY(find_best(v));
     if (!v->equal)
         return CLV_OK;
-    planner_solver other = {.profile = v->profile,
-                            .plan = v->plan,
-                            .graph = v->graph,
-                            .devices = v->devices,
-                            .chosen = calloc(n, sizeof *other.chosen),
-                            .trial = calloc(n, sizeof *other.trial),
-                            .measures = v->measures};
-    clv_status status = other.chosen && other.trial
-                            ? find_best(&other, caps, strategy)
-                            : core_no_memory("for a plan");
+    planner_solver other;
+    clv_status status = planner_solver_begin_other(v, &other);
+    if (!status)
+        status = find_best(&other);
     planner_note_refined(&v->refined, other.refined);
-    if (!status && planner_is_more_popular_plan(other.best, v->best)) {
-        const planner_solver equal = *v;
-        *v = other;
-        v->refined = equal.refined;
-        other = equal;
-    }
-    planner_solver_forget(&other);
-    free(other.chosen);
-    free(other.trial);
+    if (!status && planner_is_more_popular_plan(other.best, v->best))
+        planner_solver_exchange(v, &other);
+    planner_solver_end(&other);
     return status;
 }
 
-static clv_status solve(planner_solver *v, const clv_op_caps *caps,
-                        planner_strategy strategy)
+static clv_status solve(planner_solver *v)
 {
     const uint64_t begin = clv_now_ns();
-    CLV_TRY(find_best_experts(v, caps, strategy));
-    CLV_TRY(planner_solver_recall(v, strategy));
+    CLV_TRY(find_best_experts(v));
+    CLV_TRY(planner_solver_recall(v));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: the best of %u candidates in %.1f ms",
             v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);
@@ -177,8 +141,7 @@ static clv_status predict_again(clv_plan *plan)
 }
 
 /* Until the plan goes by measurements, or by models that are as good. */
-static clv_status solve_rounds(planner_solver *v, const clv_op_caps *caps,
-                               planner_strategy strategy)
+static clv_status solve_rounds(planner_solver *v)
 {
     planner_refined refined = PLANNER_REFINED_MUCH;
     for (uint32_t round = 0; refined == PLANNER_REFINED_MUCH; round++) {
@@ -186,7 +149,7 @@ static clv_status solve_rounds(planner_solver *v, const clv_op_caps *caps,
         planner_solver_forget(v);
         v->refined = PLANNER_REFINED_NOTHING;
         v->measures = round < ROUNDS;
-        CLV_TRY(solve(v, caps, strategy));
+        CLV_TRY(solve(v));
         if (v->measures)
             CLV_TRY(planner_refine_plan(v->best, v->profile, &refined));
         planner_note_refined(&refined, v->refined);
@@ -202,6 +165,7 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     size_t n = graph->n_nodes;
     planner_solver v = {.plan = plan,
                         .graph = graph,
+                        .strategy = strategy,
                         .devices =
                             calloc(plan->n_devices + 1u, sizeof *v.devices),
                         .chosen = calloc(n + 1, sizeof *v.chosen),
@@ -221,8 +185,9 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     if (!status)
         status = planner_leave_out_same_hardware(plan, graph, caps, v.profile,
                                                  &used);
+    v.caps = used;
     if (!status)
-        status = solve_rounds(&v, used, strategy);
+        status = solve_rounds(&v);
     free(used);
     if (!found)
         planner_profile_release(v.profile);

@@ -2,9 +2,13 @@
 #include "compare.h"
 #include "learn.h"
 #include "limits.h"
+#include "candidates/room.h"
 #include "../core/base/error.h"
 
 #include <stdlib.h>
+
+/* Searches at most until a plan keeps to memory and max_share. */
+#define TIGHTER 8
 
 /* What is held for measuring does not count against a plan. */
 static void set_rooms(const planner_solver *v, clv_plan *plan)
@@ -80,10 +84,10 @@ static bool adopt(planner_solver *v, clv_plan *plan, const char *what)
     return better;
 }
 
-clv_status planner_solver_recall(planner_solver *v, planner_strategy strategy)
+clv_status planner_solver_recall(planner_solver *v)
 {
     clv_plan *plan;
-    if (strategy != PLANNER_STRATEGY_TENSOR || v->plan->flight.n > 1)
+    if (v->strategy != PLANNER_STRATEGY_TENSOR || v->plan->flight.n > 1)
         return CLV_OK;
     CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
     if (!plan)
@@ -164,6 +168,26 @@ clv_status planner_solver_search(planner_solver *v)
     return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
 }
 
+/* Whether the best plan takes too much of what the search can be given less
+ * of. */
+static bool can_tighten(const planner_solver *v)
+{
+    for (uint32_t d = 0; d < v->plan->n_devices; d++)
+        if (planner_limits_over(v->best, d) && !v->c.devices[d].memory)
+            return false;
+    return !planner_is_legal_plan(v->best);
+}
+
+clv_status planner_solver_search_tighter(planner_solver *v)
+{
+    for (uint32_t i = 0; i < TIGHTER; i++) {
+        CLV_TRY(planner_solver_search(v));
+        if (!v->best || !can_tighten(v))
+            break;
+    }
+    return CLV_OK;
+}
+
 static bool is_whole(const planner_solver *v, uint32_t option)
 {
     const planner_solve_option *o = &v->c.options[option];
@@ -229,4 +253,51 @@ void planner_solver_forget(planner_solver *v)
     planner_solution_finish(&v->s);
     planner_candidates_finish(&v->c);
     v->c = (planner_candidates){0};
+}
+
+clv_status planner_solver_make(const planner_solver *v,
+                               const planner_near *near,
+                               planner_candidates *out)
+{
+    const planner_costs costs = v->equal ? planner_costs_of_equal(v->profile)
+                                         : planner_costs_of(v->profile);
+    return planner_candidates_make(v->plan, v->caps, &costs, v->strategy,
+                                   v->halvings, near, out);
+}
+
+bool planner_solver_scarce(const planner_solver *v, uint32_t device)
+{
+    return planner_is_scarce(v->graph, &v->plan->devices[device]);
+}
+
+clv_status planner_solver_begin_other(const planner_solver *v,
+                                      planner_solver *out)
+{
+    const size_t n = v->graph->n_nodes + 1u;
+    *out = (planner_solver){.profile = v->profile,
+                            .plan = v->plan,
+                            .graph = v->graph,
+                            .caps = v->caps,
+                            .strategy = v->strategy,
+                            .devices = v->devices,
+                            .chosen = calloc(n, sizeof *out->chosen),
+                            .trial = calloc(n, sizeof *out->trial),
+                            .halvings = v->halvings,
+                            .measures = v->measures};
+    return out->chosen && out->trial ? CLV_OK : core_no_memory("for a plan");
+}
+
+void planner_solver_exchange(planner_solver *v, planner_solver *other)
+{
+    const planner_solver old = *v;
+    *v = *other;
+    *other = old;
+    planner_note_refined(&v->refined, old.refined);
+}
+
+void planner_solver_end(planner_solver *v)
+{
+    planner_solver_forget(v);
+    free(v->chosen);
+    free(v->trial);
 }

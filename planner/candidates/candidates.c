@@ -220,7 +220,8 @@ static clv_status take_arrays(const planner_maker *m, planner_candidates *out)
     out->options = calloc(n_options + 1u, sizeof *out->options);
     out->pieces = calloc(n_pieces + 1u, sizeof *out->pieces);
     out->cuts = calloc(n_pieces + 1u, sizeof *out->cuts);
-    return out->nodes && out->options && out->pieces && out->cuts
+    out->known = calloc(m->graph->n_nodes + 1u, sizeof *out->known);
+    return out->nodes && out->options && out->pieces && out->cuts && out->known
                ? CLV_OK
                : core_no_memory("for a plan");
 }
@@ -368,6 +369,8 @@ static clv_status write_problem(planner_maker *m, planner_candidates *out)
         out->devices = m->devices;
         m->devices = NULL;
         size_rings(m, out);
+        if (m->near && planner_near_options(m, out->nodes, out->known))
+            out->problem.known = out->known;
         out->problem.devices = out->devices;
         out->problem.nodes = out->nodes;
         out->problem.options = out->options;
@@ -380,6 +383,13 @@ static clv_status write_problem(planner_maker *m, planner_candidates *out)
 }
 
 /* ------------------------------------------------------------------------ */
+
+static clv_status add_divided(planner_maker *m)
+{
+    if (m->n_devices > 1)
+        CLV_TRY(planner_add_points(m));
+    return planner_add_sequences(m);
+}
 
 static clv_status make_sets(planner_maker *m)
 {
@@ -398,10 +408,10 @@ static clv_status make_sets(planner_maker *m)
             planner_maker_caps(m, i / m->n_devices, i % m->n_devices));
     for (uint32_t k = 0; k < n && !status; k++)
         status = add_whole(m, k);
-    if (!status && m->strategy == PLANNER_STRATEGY_TENSOR && m->n_devices > 1)
-        status = planner_add_points(m);
     if (!status && m->strategy == PLANNER_STRATEGY_TENSOR)
-        status = planner_add_sequences(m);
+        status = add_divided(m);
+    if (!status && m->near)
+        status = planner_add_near(m);
     if (!status)
         status = planner_candidates_choose(m);
     for (uint32_t k = 0; k < n && !status; k++)
@@ -427,6 +437,7 @@ clv_status planner_candidates_make(const clv_plan *plan,
                                    const clv_op_caps *caps,
                                    const planner_costs *costs,
                                    planner_strategy strategy, uint32_t halvings,
+                                   const planner_near *near,
                                    planner_candidates *out)
 {
     planner_maker m = {.plan = plan,
@@ -434,6 +445,7 @@ clv_status planner_candidates_make(const clv_plan *plan,
                        .costs = costs,
                        .strategy = strategy,
                        .halvings = halvings,
+                       .near = near,
                        .n_devices = plan->n_devices,
                        .align = 1};
     *out = (planner_candidates){0};
@@ -470,5 +482,6 @@ void planner_candidates_finish(planner_candidates *candidates)
     free(candidates->options);
     free(candidates->pieces);
     free(candidates->cuts);
+    free(candidates->known);
     *candidates = (planner_candidates){0};
 }

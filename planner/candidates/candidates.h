@@ -32,14 +32,25 @@ typedef struct planner_candidates {
                          have them; of joins: node CORE_NO_PIECE.
                          Nodes of one class share their options, so
                          the node is the first one of its class */
+    uint32_t *known;  /* [n_nodes] what problem.known may point to */
 } planner_candidates;
+
+/* Options of a plan that is there, near which more candidates are made. They
+ * differ in 1 / parts of a node, or in the least that may be cut. */
+typedef struct planner_near {
+    const planner_candidates *candidates;
+    const uint32_t *options; /* [n_nodes] */
+    uint32_t parts;
+} planner_near;
 
 /* caps[d * n_nodes + i]: what device d answered for node i. Weights that pass
  * through a device's memory are given half as much of it as they may take, a
- * quarter ... CLV_ERR_UNSUPPORTED names a node that nobody takes. */
+ * quarter ... near: NULL, or of candidates that were made with the same
+ * arguments. CLV_ERR_UNSUPPORTED names a node that nobody takes. */
 clv_status planner_candidates_make(const clv_plan *plan,
                                    const clv_op_caps *caps,
                                    const planner_costs *costs,
                                    planner_strategy strategy, uint32_t halvings,
+                                   const planner_near *near,
                                    planner_candidates *out);
 void planner_candidates_finish(planner_candidates *candidates);

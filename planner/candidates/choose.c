@@ -10,29 +10,37 @@
 /* More than are kept, as some may be refused. */
 #define ASKED (PLANNER_MAX_OPTIONS * 3 / 2)
 
-/* Whole ones first. */
+/* Options that are neither whole nor near a plan, where some are near one. */
+#define BESIDE_NEAR 8
+
+/* Whole ones first, then those near a plan. */
+static int rank(const planner_candidate *c)
+{
+    return !c->axes ? 0 : c->near ? 1 : 2;
+}
+
 static int by_time(const void *a, const void *b)
 {
     const planner_candidate *p = a, *q = b;
-    if (!p->axes || !q->axes)
-        return (p->axes != 0) - (q->axes != 0);
+    if (rank(p) != rank(q))
+        return rank(p) - rank(q);
     return (p->time > q->time) - (p->time < q->time);
 }
 
-static uint32_t n_whole(const planner_candidate_set *set)
+static uint32_t n_kept(const planner_candidate_set *set)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < set->n; i++)
-        n += !set->list[i].axes;
+        n += rank(&set->list[i]) < 2;
     return n;
 }
 
-/* Keeps the whole ones and the `most` fastest others. */
+/* Keeps the whole ones, those near a plan, and the `most` fastest others. */
 static void shorten(planner_candidate_set *set, uint32_t most)
 {
     if (set->n)
         qsort(set->list, set->n, sizeof *set->list, by_time);
-    most += n_whole(set);
+    most += n_kept(set);
     if (set->n > most)
         set->n = most;
 }
@@ -149,7 +157,7 @@ clv_status planner_candidates_choose(planner_maker *m)
         status = ask(m, d, &q);
     for (uint32_t k = 0; k < m->classes.n_classes && !status; k++) {
         drop_refused(&m->sets[k]);
-        shorten(&m->sets[k], PLANNER_MAX_OPTIONS);
+        shorten(&m->sets[k], m->near ? BESIDE_NEAR : PLANNER_MAX_OPTIONS);
     }
     free(q.pieces);
     free(q.owners);

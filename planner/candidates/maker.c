@@ -351,6 +351,16 @@ static bool same_cuts(const planner_candidate *a, const planner_candidate *b)
     return a->n == b->n && !memcmp(a->cuts, b->cuts, a->n * sizeof *a->cuts);
 }
 
+uint32_t planner_candidate_find(const planner_maker *m, uint32_t class,
+                                const planner_candidate *candidate)
+{
+    const planner_candidate_set *set = &m->sets[class];
+    uint32_t i = 0;
+    while (i < set->n && !same_cuts(&set->list[i], candidate))
+        i++;
+    return i;
+}
+
 clv_status planner_candidate_add(planner_maker *m, uint32_t class,
                                  const planner_candidate *candidate)
 {
@@ -358,9 +368,11 @@ clv_status planner_candidate_add(planner_maker *m, uint32_t class,
     planner_candidate d = *candidate;
     if (!weigh(m, &d))
         return CLV_OK;
-    for (uint32_t i = 0; i < set->n; i++)
-        if (same_cuts(&set->list[i], &d))
-            return CLV_OK;
+    const uint32_t at = planner_candidate_find(m, class, &d);
+    if (at < set->n) {
+        set->list[at].near |= d.near;
+        return CLV_OK;
+    }
     if (set->n == set->capacity) {
         uint32_t capacity = set->capacity ? set->capacity * 2 : 16;
         planner_candidate *grown =

@@ -35,6 +35,7 @@ typedef struct planner_candidate {
     double add_ns[PLANNER_CANDIDATE_PIECES];       /* of its slice to another */
     uint32_t axes;                                 /* bits: cut along them */
     double time; /* until all are done, if they began now */
+    bool near;   /* see planner_near: it is kept */
 } planner_candidate;
 
 typedef struct planner_candidate_set {
@@ -66,6 +67,7 @@ typedef struct planner_cut_point {
     bool hybrid;
     planner_layout layout;
     double rank; /* time by the best one's; 1 is best */
+    bool near;   /* see planner_near */
 } planner_cut_point;
 
 typedef struct planner_maker {
@@ -74,7 +76,8 @@ typedef struct planner_maker {
     clv_op_caps *caps; /* [n_devices * n_nodes] */
     const planner_costs *costs;
     planner_strategy strategy;
-    uint32_t halvings;  /* as planner_candidates_make() */
+    uint32_t halvings; /* as planner_candidates_make() */
+    const planner_near *near;
     uint32_t n_devices; /* lanes: the plan's devices as they hold weights, then
                            some of them again, to which weights are streamed */
     uint32_t owners[PLANNER_SOLVE_DEVICES]; /* device of each */
@@ -126,6 +129,9 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
  * a cost is not known or it is there already. */
 clv_status planner_candidate_add(planner_maker *m, uint32_t class,
                                  const planner_candidate *candidate);
+/* Index of the candidate in its class's set; the set's n: it is not there. */
+uint32_t planner_candidate_find(const planner_maker *m, uint32_t class,
+                                const planner_candidate *candidate);
 
 /* Makes the graph's weights values like others, as they are where they are
  * streamed. */
@@ -136,10 +142,35 @@ int64_t planner_common_divisor(int64_t a, int64_t b);
 int64_t planner_step_of(const planner_maker *m, uint32_t class, uint32_t axis,
                         const planner_device_set *set);
 
+int64_t planner_member_extent(const planner_maker *m,
+                              const planner_member *member);
+int64_t planner_class_sequence(const planner_maker *m, uint32_t class);
+/* Whether all devices of the set take pieces of the class along the axis. */
+bool planner_takes_part(const planner_maker *m, const planner_member *member,
+                        const planner_device_set *set);
+/* The first device of the set whose programs have fixed lengths, none of which
+ * is the class's; set->n: there is none. */
+uint32_t planner_find_static(const planner_maker *m, uint32_t class,
+                             const planner_device_set *set);
+/* Fractions at which the set may divide all n members: multiples of
+ * *step / *unit, at most PLANNER_MAX_STEPS of them. False: there are none. */
+bool planner_point_steps(const planner_maker *m,
+                         const planner_member *const *members, uint32_t n,
+                         const planner_device_set *set, int64_t *unit,
+                         int64_t *step);
+/* Adds the class's candidate that is divided so, if there is one. */
+clv_status planner_point_add(planner_maker *m, const planner_member *member,
+                             const planner_cut_point *point);
+
 /* Candidates of all classes with more than one piece. */
 clv_status planner_add_points(planner_maker *m); /* rows, channels, heads, and
                                                 sequences of any length */
 clv_status planner_add_sequences(planner_maker *m); /* of static lengths */
+clv_status planner_add_near(planner_maker *m);      /* m->near is there */
+/* options: [n_nodes] those of m->near as these nodes have them; false: some are
+ * no more. */
+bool planner_near_options(const planner_maker *m,
+                          const planner_solve_node *nodes, uint32_t *options);
 
 /* Sorts and shortens the candidates of every class, and drops those that the
  * devices refuse, which are asked once. */

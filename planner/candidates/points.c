@@ -29,55 +29,20 @@ typedef struct group {
     planner_layout layout;
 } group;
 
-static int64_t extent_of(const planner_maker *m, const planner_member *member)
-{
-    return core_cut_extent(m->graph, m->classes.classes[member->class].first,
-                           member->axis);
-}
-
-static int64_t sequence_of(const planner_maker *m, uint32_t class)
-{
-    return core_cut_extent(m->graph, m->classes.classes[class].first,
-                           CORE_AXIS_SEQUENCE);
-}
-
-static bool takes_part(const planner_maker *m, const planner_member *member,
-                       const planner_device_set *set)
-{
-    for (uint32_t i = 0; i < set->n; i++) {
-        uint32_t d = set->devices[i];
-        if (!planner_maker_splits(m, member->class, d, member->axis) ||
-            (member->axis == CORE_AXIS_SEQUENCE &&
-             planner_maker_caps(m, member->class, d)->answer ==
-                 CLV_ANSWER_STATIC))
-            return false;
-    }
-    return true;
-}
-
-static uint32_t find_static(const planner_maker *m, uint32_t class,
-                            const planner_device_set *set)
-{
-    uint32_t i = 0;
-    while (i < set->n && !planner_maker_needs_length(m, class, set->devices[i]))
-        i++;
-    return i;
-}
-
 /* A hybrid is of two devices, one of which takes any length, and members have
  * one length of sequence. */
 static bool can_be_hybrid(const planner_maker *m, const group *g)
 {
     uint32_t class = g->members[0]->class;
-    uint32_t at = find_static(m, class, g->set);
+    uint32_t at = planner_find_static(m, class, g->set);
     if (g->set->n != 2 ||
         planner_maker_caps(m, class, g->set->devices[!at])->answer ==
             CLV_ANSWER_STATIC)
         return false;
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t k = g->members[i]->class;
-        if (find_static(m, k, g->set) != at ||
-            sequence_of(m, k) != sequence_of(m, class) ||
+        if (planner_find_static(m, k, g->set) != at ||
+            planner_class_sequence(m, k) != planner_class_sequence(m, class) ||
             planner_maker_caps(m, k, g->set->devices[at])->static_shapes !=
                 planner_maker_caps(m, class, g->set->devices[at])
                     ->static_shapes ||
@@ -90,26 +55,8 @@ static bool can_be_hybrid(const planner_maker *m, const group *g)
 
 static bool set_steps(const planner_maker *m, group *g)
 {
-    uint32_t most =
-        m->n_devices > 2 ? PLANNER_MAX_STEPS / 2 : PLANNER_MAX_STEPS;
-    g->unit = 0;
-    g->step = 1;
-    for (uint32_t i = 0; i < g->n; i++)
-        g->unit = planner_common_divisor(g->unit, extent_of(m, g->members[i]));
-    for (uint32_t i = 0; i < g->n; i++) {
-        const planner_member *member = g->members[i];
-        int64_t step = planner_step_of(m, member->class, member->axis, g->set);
-        int64_t scale = extent_of(m, member) / g->unit;
-        if (!step)
-            return false;
-        step /= planner_common_divisor(step, scale);
-        if (__builtin_mul_overflow(g->step /
-                                       planner_common_divisor(g->step, step),
-                                   step, &g->step))
-            return false;
-    }
-    while ((g->unit + g->step - 1) / g->step > most)
-        g->step *= 2;
+    if (!planner_point_steps(m, g->members, g->n, g->set, &g->unit, &g->step))
+        return false;
     g->steps = (uint32_t)((g->unit + g->step - 1) / g->step);
     return g->steps > 1;
 }
@@ -136,7 +83,7 @@ static void add_cost(const planner_maker *m, const core_piece *piece,
 static bool is_popular(const planner_maker *m, const planner_link *link)
 {
     const planner_member *member = &m->classes.members[link->first_member];
-    const int64_t n = extent_of(m, member);
+    const int64_t n = planner_member_extent(m, member);
     if (member->axis != CORE_AXIS_EXPERTS || n < 2)
         return false;
     for (uint32_t i = 0; i < link->n_members * m->n_devices; i++) {
@@ -161,7 +108,8 @@ static void add_steps(const planner_maker *m, const group *g,
                       const planner_member *member, uint32_t at, uint32_t j,
                       planner_demand *to)
 {
-    const int64_t extent = extent_of(m, member), scale = extent / g->unit;
+    const int64_t extent = planner_member_extent(m, member),
+                  scale = extent / g->unit;
     const uint32_t first =
         g->popular ? (g->steps - j) * at / (g->set->n - 1) : 0;
     const int64_t end = (first + j) * g->step;
@@ -201,7 +149,7 @@ static planner_demand cost_of_rest(const planner_maker *m, const group *g)
         core_piece piece = {.node =
                                 m->classes.classes[g->members[i]->class].first,
                             .device = g->set->devices[g->layout.rest_on]};
-        int64_t end = sequence_of(m, g->members[i]->class);
+        int64_t end = planner_class_sequence(m, g->members[i]->class);
         piece.ranges[CORE_AXIS_SEQUENCE] =
             (core_range){end - g->layout.rest, end};
         add_cost(m, &piece, g->members[i]->count, &sum);
@@ -215,9 +163,9 @@ static uint32_t hybrid_layouts(const planner_maker *m, const group *g,
                                planner_layout out[2])
 {
     uint32_t class = g->members[0]->class;
-    uint32_t at = find_static(m, class, g->set);
+    uint32_t at = planner_find_static(m, class, g->set);
     const clv_op_caps *caps = planner_maker_caps(m, class, g->set->devices[at]);
-    int64_t rows = sequence_of(m, class), left = rows;
+    int64_t rows = planner_class_sequence(m, class), left = rows;
     out[0] = out[1] = (planner_layout){.rest_on = !at};
     for (uint32_t n = 0; n < PLANNER_MAX_RUNS; n++) {
         int64_t longest = 0;
@@ -353,7 +301,8 @@ static void balance_group(const planner_maker *m, pool *p, group *g)
         return;
     bool any_length = true;
     for (uint32_t i = 0; i < g->n && any_length; i++)
-        any_length = find_static(m, g->members[i]->class, g->set) == g->set->n;
+        any_length =
+            planner_find_static(m, g->members[i]->class, g->set) == g->set->n;
     if (any_length) {
         balance(m, p, g);
         return;
@@ -393,7 +342,7 @@ static clv_status balance_in_order(planner_maker *m,
     group all = {.set = set, .popular = p->popular};
     double sum = 0;
     for (uint32_t i = 0; i < link->n_members && all.n < GROUP_MEMBERS; i++)
-        if (takes_part(m, &members[i], set)) {
+        if (planner_takes_part(m, &members[i], set)) {
             all.members[all.n++] = &members[i];
             sum += weight_of(m, &members[i], set);
         }
@@ -433,109 +382,7 @@ static clv_status balance_devices(planner_maker *m,
 }
 
 /* ------------------------------------------------------------------------ */
-/* Candidates */
-
-static bool add_cut(planner_candidate *candidate, const core_piece *piece)
-{
-    if (candidate->n == PLANNER_CANDIDATE_PIECES)
-        return false;
-    candidate->cuts[candidate->n++] = *piece;
-    return true;
-}
-
-/* The pieces of a hybrid: the part that is divided, run by run where its sums
- * must match, and the rest. */
-static bool add_hybrid(const planner_cut_point *point, uint32_t axis,
-                       uint32_t at, int64_t rows, core_piece piece,
-                       planner_candidate *candidate)
-{
-    const planner_layout *layout = &point->layout;
-    core_range *range = &piece.ranges[CORE_AXIS_SEQUENCE];
-    bool by_runs = at != layout->rest_on || axis == CORE_AXIS_CHANNELS ||
-                   axis == CORE_AXIS_EXPERTS;
-    int64_t begin = 0;
-    for (uint32_t i = 0; i < PLANNER_MAX_RUNS && layout->runs[0][i] && by_runs;
-         i++) {
-        *range = (core_range){begin, begin + layout->runs[0][i]};
-        begin = range->end;
-        if (!add_cut(candidate, &piece))
-            return false;
-    }
-    if (!by_runs && rows > layout->rest) {
-        *range = (core_range){0, rows - layout->rest};
-        if (!layout->rest)
-            *range = (core_range){0, 0};
-        if (!add_cut(candidate, &piece))
-            return false;
-    }
-    if (at != layout->rest_on || !layout->rest)
-        return true;
-    piece.ranges[axis] = (core_range){0, 0};
-    *range = (core_range){rows - layout->rest, rows};
-    return add_cut(candidate, &piece);
-}
-
-static bool make_candidate(const planner_maker *m, uint32_t class,
-                           uint32_t axis, const planner_cut_point *point,
-                           planner_candidate *candidate)
-{
-    uint32_t node = m->classes.classes[class].first;
-    int64_t extent = core_cut_extent(m->graph, node, axis), begin = 0;
-    int64_t step = planner_step_of(m, class, axis, &point->set);
-    *candidate = (planner_candidate){.n = 0};
-    for (uint32_t i = 0; i < point->set.n; i++) {
-        int64_t end;
-        if (!step || __builtin_mul_overflow(extent, point->num[i], &end) ||
-            end % point->den)
-            return false;
-        end /= point->den;
-        if (end <= begin || end > extent || (end % step && end != extent))
-            return false;
-        core_piece piece = {.node = node, .device = point->set.devices[i]};
-        piece.ranges[axis] = (core_range){begin, end};
-        begin = end;
-        if (point->hybrid ? !add_hybrid(point, axis, i, sequence_of(m, class),
-                                        piece, candidate)
-                          : !add_cut(candidate, &piece))
-            return false;
-    }
-    return begin == extent;
-}
-
-/* Puts the pieces of a device before the others. */
-static void put_first(planner_candidate *candidate, uint32_t device)
-{
-    core_piece cuts[PLANNER_CANDIDATE_PIECES];
-    uint32_t n = 0;
-    for (int first = 1; first >= 0; first--)
-        for (uint32_t i = 0; i < candidate->n; i++)
-            if ((candidate->cuts[i].device == device) == first)
-                cuts[n++] = candidate->cuts[i];
-    memcpy(candidate->cuts, cuts, n * sizeof *cuts);
-}
-
-static clv_status add_point(planner_maker *m, const planner_member *member,
-                            const planner_cut_point *point)
-{
-    planner_candidate candidate;
-    if (!takes_part(m, member, &point->set) ||
-        !make_candidate(m, member->class, member->axis, point, &candidate))
-        return CLV_OK;
-    bool any_length =
-        find_static(m, member->class, &point->set) == point->set.n;
-    if (any_length == point->hybrid)
-        return CLV_OK;
-    clv_status status = CLV_OK;
-    /* The first device joins the sums. */
-    bool sums = planner_maker_sums(m, m->classes.classes[member->class].first,
-                                   member->axis);
-    for (uint32_t i = 0; i < (sums ? point->set.n : 1) && !status; i++) {
-        if (sums)
-            put_first(&candidate, point->set.devices[i]);
-        status = planner_candidate_add(m, member->class, &candidate);
-    }
-    return status;
-}
+/* The points of a link                                                      */
 
 /* Best first, compared with the best of their group. */
 static void sort_points(pool *p)
@@ -569,7 +416,7 @@ static bool part_of(const planner_maker *m, const planner_member *member,
     uint64_t total = range->n > 1
                          ? range->pitch
                          : clv_tensor_size(m->graph->values[weight].weight);
-    uint64_t extent = (uint64_t)extent_of(m, member), at;
+    uint64_t extent = (uint64_t)planner_member_extent(m, member), at;
     if ((range->n > 1 ? rule.last : rule.first) != member->axis ||
         range->bytes == total)
         return false;
@@ -617,7 +464,8 @@ static void add_eighths(const planner_maker *m, pool *p, uint32_t device,
                         uint32_t other)
 {
     const planner_link *link = &m->classes.links[p->link];
-    const int64_t n = extent_of(m, &m->classes.members[link->first_member]);
+    const int64_t n =
+        planner_member_extent(m, &m->classes.members[link->first_member]);
     for (int64_t i = 1; i < 8 && p->n < MAX_POINTS; i++) {
         const planner_cut_point point = {
             .set = {{device, other}, 2}, .num = {i * n / 8, n}, .den = n};
@@ -643,8 +491,8 @@ static clv_status add_link(planner_maker *m, pool *p)
         add_copies(m, p, &m->classes.members[link->first_member + i]);
     for (uint32_t i = 0; i < link->n_members && !status; i++)
         for (uint32_t j = 0; j < p->n && !status; j++)
-            status = add_point(m, &m->classes.members[link->first_member + i],
-                               &p->points[j]);
+            status = planner_point_add(
+                m, &m->classes.members[link->first_member + i], &p->points[j]);
     return status;
 }
 

@@ -143,8 +143,19 @@ static clv_status make(scene *s, planner_strategy strategy)
 {
     const planner_costs costs = costs_of(&s->machine);
     planner_candidates_finish(&s->c);
-    return planner_candidates_make(s->plan, s->caps, &costs, strategy, 0,
+    return planner_candidates_make(s->plan, s->caps, &costs, strategy, 0, NULL,
                                    &s->c);
+}
+
+/* Makes candidates near these options of those that there are. */
+static void make_near(scene *s, const uint32_t *options, uint32_t parts,
+                      planner_candidates *before)
+{
+    const planner_costs costs = costs_of(&s->machine);
+    *before = s->c;
+    const planner_near near = {before, options, parts};
+    assert_ok(planner_candidates_make(
+        s->plan, s->caps, &costs, PLANNER_STRATEGY_TENSOR, 0, &near, &s->c));
 }
 
 static void drop_graph(scene *s)
@@ -306,7 +317,7 @@ static uint32_t check_all(const scene *s)
     assert_int_equal(p->n_nodes, s->l.graph->n_nodes);
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const planner_solve_node *n = &p->nodes[i];
-        assert_in_range(n->n_options, 1, 40);
+        assert_in_range(n->n_options, 1, 80);
         for (uint32_t d = 0; d < n->n_deps; d++)
             assert_true(n->deps[d] < i);
         if (seen[n->class])
@@ -567,6 +578,64 @@ static void test_linked(void **state)
     close_scene(&s);
 }
 
+/* Near a plan that has the whole of a gate on one device, or 3/4 of it. */
+static void check_near(scene *s, uint32_t gate, uint32_t option, int64_t share)
+{
+    enum { MAX_NODES = 128, PARTS = 16 };
+    const uint32_t n = s->c.problem.n_nodes;
+    const int64_t part = small.ffn / PARTS;
+    planner_candidates before;
+    uint32_t options[MAX_NODES];
+    assert_true(n <= MAX_NODES);
+    for (uint32_t i = 0; i < n; i++)
+        options[i] = s->c.nodes[i].first_option;
+    options[gate] = option;
+    make_near(s, options, PARTS, &before);
+    assert_true(check_all(s) > 50);
+    /* The plan's own options are there, and known. */
+    assert_ptr_equal(s->c.problem.known, s->c.known);
+    for (uint32_t i = 0; i < n; i++) {
+        const planner_solve_option *old = &before.options[options[i]];
+        const planner_solve_option *new = &s->c.options[s->c.known[i]];
+        assert_int_equal(new->n_pieces, old->n_pieces);
+        assert_memory_equal(&s->c.cuts[new->first_piece],
+                            &before.cuts[old->first_piece],
+                            old->n_pieces * sizeof *before.cuts);
+    }
+    /* Others have a sixteenth more or less. */
+    for (int side = -1; side <= 1; side += 2) {
+        const int64_t other = share + side * part;
+        if (other > small.ffn)
+            continue;
+        assert_true(has_share(s, gate, CORE_AXIS_ROWS, 0, other, other));
+        assert_true(has_share(s, find_node(s, CLV_OP_GLU, 0), CORE_AXIS_ROWS, 0,
+                              other, other));
+        assert_true(has_share(s, find_node(s, CLV_OP_MATMUL, DOWN),
+                              CORE_AXIS_CHANNELS, 0, other, other));
+    }
+    planner_candidates_finish(&before);
+}
+
+static void test_near(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, NULL, REF);
+    set_graph(&s, &small);
+    TWO_THAT_COMPUTE(s, 300, 100);
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
+    const uint32_t gate = find_node(&s, CLV_OP_MATMUL, GATE);
+    uint32_t at = 0, option;
+    while ((option = next_pair(&s, gate, CORE_AXIS_ROWS, &at)) != UINT32_MAX)
+        if (share_of(&s, option, CORE_AXIS_ROWS, 0) == small.ffn * 3 / 4)
+            break;
+    assert_int_not_equal(option, UINT32_MAX);
+    check_near(&s, gate, option, small.ffn * 3 / 4);
+    assert_ok(make(&s, PLANNER_STRATEGY_TENSOR));
+    check_near(&s, gate, s.c.nodes[gate].first_option, small.ffn);
+    close_scene(&s);
+}
+
 /* Whether an option gives a device these lengths, in order, and the rest of the
  * sequence to the other one; all rows, or only some of them. */
 static bool has_lengths(const scene *s, uint32_t node, uint32_t device,
@@ -715,17 +784,12 @@ static void test_unknown_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),
-        cmocka_unit_test(test_odd_limits),
-        cmocka_unit_test(test_cpu_sections),
-        cmocka_unit_test(test_chips),
-        cmocka_unit_test(test_balance),
-        cmocka_unit_test(test_contention),
-        cmocka_unit_test(test_linked),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_capped),
+        cmocka_unit_test(test_reference),     cmocka_unit_test(test_odd_limits),
+        cmocka_unit_test(test_cpu_sections),  cmocka_unit_test(test_chips),
+        cmocka_unit_test(test_balance),       cmocka_unit_test(test_contention),
+        cmocka_unit_test(test_linked),        cmocka_unit_test(test_near),
+        cmocka_unit_test(test_lengths),       cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_devices),       cmocka_unit_test(test_capped),
         cmocka_unit_test(test_unknown_costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

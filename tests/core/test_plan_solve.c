@@ -614,7 +614,7 @@ static void price(world *w, const clv_plan *plan, planner_candidates *c)
         assert_ok(core_device_caps(plan->devices[d].dev, &view,
                                    caps + (size_t)d * graph->n_nodes));
     assert_ok(planner_candidates_make(plan, caps, &costs,
-                                      PLANNER_STRATEGY_TENSOR, 0, c));
+                                      PLANNER_STRATEGY_TENSOR, 0, NULL, c));
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         options[i] = c->nodes[i].first_option;
     planner_prepare_prices(plan, options, profile, c);

@@ -131,7 +131,7 @@ static void make_candidates(clv_context *ctx, scene *s)
         assert_ok(core_device_caps(clv_context_device(ctx, d), &view,
                                    caps + d * s->graph->n_nodes));
     assert_ok(planner_candidates_make(any, caps, &s->costs,
-                                      PLANNER_STRATEGY_TENSOR, 0, &s->c));
+                                      PLANNER_STRATEGY_TENSOR, 0, NULL, &s->c));
     clv_plan_destroy(any);
     free(caps);
 }

@@ -308,7 +308,7 @@ static void check_scene(const scene *s)
     planner_solution found;
     uint32_t options[64];
     assert_ok(planner_candidates_make(s->plan, s->caps, &costs,
-                                      PLANNER_STRATEGY_TENSOR, 0, &c));
+                                      PLANNER_STRATEGY_TENSOR, 0, NULL, &c));
     assert_ok(planner_search(&c.problem, 0, &found));
     for (uint32_t i = 0; i < s->graph->n_nodes; i++)
         options[i] = found.choices[i].option;
@@ -342,7 +342,7 @@ static void test_out(void **state)
     for (uint32_t d = 0; d < 2; d++)
         s.machine.silu[d] = s.machine.add[d] = 100;
     assert_ok(planner_candidates_make(s.plan, s.caps, &costs,
-                                      PLANNER_STRATEGY_TENSOR, 0, &c));
+                                      PLANNER_STRATEGY_TENSOR, 0, NULL, &c));
     all_on(&c, 1, options);
     const double same = predicted(&s, &c, &costs, options);
     s.machine.overheads.copy_out = 10;
@@ -393,8 +393,8 @@ static void test_budget(void **state)
     planner_candidates c;
     for (uint32_t known = 0; known < 2; known++) {
         s.plan->devices[1].room = known ? 1600 : UINT64_MAX;
-        assert_ok(planner_candidates_make(s.plan, s.caps, &costs,
-                                          PLANNER_STRATEGY_TENSOR, 0, &c));
+        assert_ok(planner_candidates_make(
+            s.plan, s.caps, &costs, PLANNER_STRATEGY_TENSOR, 0, NULL, &c));
         assert_true(c.devices[0].memory == UINT64_MAX);
         assert_true(c.devices[1].memory == (known ? 1500 : UINT64_MAX));
         planner_candidates_finish(&c);
