@@ -10,43 +10,61 @@
 #include "../../planner/limits.h"
 #include "../../planner/profile/store.h"
 
-/* Whatever is planned, devices work no more than they may, as the forecast
- * counts it. Of 300 tokens some are for the GPU, as the NPU's programs have
- * fixed lengths: if that takes too long, no plan is made. */
+/* Devices work no more than they may, as the forecast counts it; in each of
+ * these cases they would work more than that. Of 300 tokens some are for the
+ * GPU, as the NPU's programs have fixed lengths: if that takes too long, no
+ * plan is made. */
 static void test_max_share(void **state)
 {
     (void)state;
-    static const char *const devices[] = {"npu_sim:adreno", "npu_sim:hexagon"};
-    static const int64_t tokens[] = {1, 32, 64, 128, 256, 300};
-    for (uint64_t seed = 1; seed <= 24; seed++) {
-        test_random r = {seed * 7331};
+    static const struct {
+        const char *id;
+        double most;
+        int64_t tokens;
+        uint32_t dtype, n_layers;
+        int64_t heads, wider; /* than hidden: ffn, times */
+        bool refused;
+    } cases[] = {
+        {"npu_sim:hexagon", 0.7, 1, CLV_DTYPE_I4, 3, 8, 3, false},
+        {"npu_sim:hexagon", 0.3, 1, CLV_DTYPE_I4, 1, 16, 4, false},
+        {"npu_sim:hexagon", 0.4, 32, CLV_DTYPE_I4, 2, 16, 4, false},
+        {"npu_sim:hexagon", 0.2, 64, CLV_DTYPE_I8, 1, 24, 2, false},
+        {"npu_sim:hexagon", 0.7, 256, CLV_DTYPE_I4, 1, 16, 2, false},
+        {"npu_sim:hexagon", 0.9, 300, CLV_DTYPE_I8, 1, 16, 4, false},
+        {"npu_sim:adreno", 0.7, 1, CLV_DTYPE_I8, 1, 24, 4, false},
+        {"npu_sim:adreno", 0.2, 64, CLV_DTYPE_I4, 1, 24, 2, false},
+        {"npu_sim:adreno", 0.7, 64, CLV_DTYPE_I8, 1, 16, 3, false},
+        {"npu_sim:adreno", 0.1, 256, CLV_DTYPE_I8, 1, 16, 4, false},
+        {"npu_sim:adreno", 0.8, 300, CLV_DTYPE_I8, 1, 16, 4, false},
+        {"npu_sim:adreno", 0.1, 300, CLV_DTYPE_I4, 1, 8, 2, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         world w;
         char setting[128];
         layers_shape s = shape;
-        const char *id = devices[seed % 2];
-        double most = (1 + test_below(&r, 9)) / 10.0;
-        s.n_layers = 1 + test_below(&r, 3);
-        s.heads = 8 * (1 + test_below(&r, 3));
-        s.hidden = s.heads * s.head_dim;
-        s.ffn = s.hidden * (2 + test_below(&r, 3));
-        s.tokens = tokens[test_below(&r, 6)];
-        s.dtype = test_below(&r, 2) ? CLV_DTYPE_I8 : CLV_DTYPE_I4;
-        snprintf(setting, sizeof setting, "%s.max_share=%g", id, most);
-        open_world(&w, "snapdragon-8gen3", setting, &s);
         clv_plan *plan;
-        clv_status status = clv_plan_create(w.ctx, w.l.graph, NULL, &plan);
-        if (status && s.tokens == 300) {
-            assert_int_equal(status, CLV_ERR_LIMIT);
-            assert_message("not the |of its max_share");
+        s.n_layers = cases[i].n_layers;
+        s.heads = cases[i].heads;
+        s.hidden = s.heads * s.head_dim;
+        s.ffn = s.hidden * cases[i].wider;
+        s.tokens = cases[i].tokens;
+        s.dtype = cases[i].dtype;
+        snprintf(setting, sizeof setting, "%s.max_share=%g", cases[i].id,
+                 cases[i].most);
+        open_world(&w, "snapdragon-8gen3", setting, &s);
+        if (cases[i].refused) {
+            assert_int_equal(clv_plan_create(w.ctx, w.l.graph, NULL, &plan),
+                             CLV_ERR_LIMIT);
+            assert_message("not the 10% of its max_share");
             close_world(&w);
             continue;
         }
-        assert_ok(status);
-        uint32_t d = strcmp(plan->devices[0].dev->id, id) != 0;
+        plan = plan_for(&w, NULL, 0);
+        uint32_t d = strcmp(plan->devices[0].dev->id, cases[i].id) != 0;
         double share = plan->forecast->busy_ns[d] / predicted(plan);
-        if (share > most + 0.02)
-            fail_msg("seed %llu: %s works %.1f%% of the time, not %.0f%%",
-                     (unsigned long long)seed, id, 100 * share, 100 * most);
+        if (share > cases[i].most + 0.02)
+            fail_msg("case %zu: %s works %.1f%% of the time, not %.0f%%", i,
+                     cases[i].id, 100 * share, 100 * cases[i].most);
         clv_plan_destroy(plan);
         close_world(&w);
     }
