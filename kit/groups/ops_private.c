@@ -1,17 +1,22 @@
 /*
  * Weights in a layout of the device's own, where it prefers one: the device
- * brings rows into it, whole blocks at a time, and products of them are right.
- * A device that prefers none refuses such weights.
+ * brings rows into it, whole blocks at a time, and products of them, or rows
+ * out of them, are right. A device that prefers none refuses such weights.
  */
 #include "../reference/forecast.h"
 #include "ops.h"
 
 #include <string.h>
 
-/* The weight, of product g. */
+/* Which input of the graph's node the weight is. */
+static uint32_t place_of_weight(const kit_graph *g)
+{
+    return g->nodes[0].op == CLV_OP_GET_ROWS ? 0 : 1;
+}
+
 static uint32_t weight_of(const kit_graph *g)
 {
-    return g->nodes[0].inputs[1];
+    return g->nodes[0].inputs[place_of_weight(g)];
 }
 
 static void set_private(kit_graph *g, uint32_t tensor)
@@ -97,7 +102,7 @@ static void judge_private(kit_graph *product, const clv_op_caps *plain)
     kit_values want = kit_reference(product, 0);
     kit_run(&private, KIT_RUN_TWICE);
     kit_compare(&private, y, &want, caps.error_class,
-                "a product of weights in the device's own layout");
+                "weights in the device's own layout");
     kit_values_free(&want);
     kit_graph_free(&private);
 }
@@ -123,7 +128,7 @@ static void run(kit *k, const void *arg)
     kit_caps(&g, &caps);
     if (!kit_takes(&g, reason))
         kit_skip(k, "%s", reason);
-    else if (caps.layouts[1] == CLV_LAYOUT_PRIVATE)
+    else if (caps.layouts[place_of_weight(&g)] == CLV_LAYOUT_PRIVATE)
         judge_private(&g, &caps);
     else
         judge_refused(&g);
@@ -188,6 +193,20 @@ static void list_experts(kit_list *list, kit_spec s)
     add(list, &s);
 }
 
+/* Rows out of a table, some more than once. */
+static void list_tables(kit_list *list, kit_spec s)
+{
+    static const int64_t shapes[][3] = {
+        {1, 64, 16}, {9, 96, 48}, {40, 1056, 400}};
+    s.op = CLV_OP_GET_ROWS;
+    for (uint32_t i = 0; i < KIT_COUNT(shapes); i++) {
+        s.n = shapes[i][0];
+        s.in = channels_of(s.dtype, shapes[i][1]);
+        s.out = shapes[i][2];
+        add(list, &s);
+    }
+}
+
 void kit_list_private(kit_list *list)
 {
     static const uint32_t dtypes[] = {
@@ -197,5 +216,6 @@ void kit_list_private(kit_list *list)
         const kit_spec s = {.dtype = dtypes[i]};
         list_products(list, s);
         list_experts(list, s);
+        list_tables(list, s);
     }
 }

@@ -674,6 +674,31 @@ static void test_ptx_private_experts(void **state)
     assert_int_equal(c.kernels, 12);
 }
 
+/* Rows out of tables in the device's layout. */
+static void test_ptx_private_tables(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
+                                      CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
+    compiler c = {.target = base, .assembles = true};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    set_nvidia(&c.target);
+    for (uint32_t i = 0; i < 6; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t table = T(dtypes[i], CLV_USAGE_WEIGHT, 32, 512);
+        uint32_t ids = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 512);
+        g.tensors[table].layout = CLV_LAYOUT_PRIVATE;
+        graph_node(&g, CLV_OP_GET_ROWS, y, INPUTS(table, ids));
+        compile(&c, &g);
+    }
+    assert_false(c.failed);
+    assert_int_equal(c.kernels, 6);
+}
+
 /* A few queries, or many, of heads of so many channels. */
 static void compile_attention(compiler *c, int64_t n, int64_t dim,
                               uint32_t cache)
@@ -736,6 +761,7 @@ int main(void)
         cmocka_unit_test(test_ptx_series),
         cmocka_unit_test(test_ptx_scarce),
         cmocka_unit_test(test_ptx_private_experts),
+        cmocka_unit_test(test_ptx_private_tables),
         cmocka_unit_test(test_glsl_attention),
         cmocka_unit_test(test_ptx_attention),
         cmocka_unit_test(test_opencl),

@@ -239,15 +239,17 @@ static bool prefer_private(gpu_node *node)
 {
     const uint32_t rows =
         node->op->private_rows ? node->op->private_rows(node) : 0;
+    const uint32_t weights = node->op->private_input;
     for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++)
         if (gpu_has(&node->in[i]) &&
-            node->in[i].d.layout == CLV_LAYOUT_PRIVATE && (i != 1 || !rows))
+            node->in[i].d.layout == CLV_LAYOUT_PRIVATE &&
+            (i != weights || !rows))
             return gpu_no(node,
                           "input %u is in a layout that no kernel for it "
                           "reads",
                           (unsigned)i);
-    if (rows && node->in[1].d.usage == CLV_USAGE_WEIGHT) {
-        node->caps.layouts[1] = CLV_LAYOUT_PRIVATE;
+    if (rows && node->in[weights].d.usage == CLV_USAGE_WEIGHT) {
+        node->caps.layouts[weights] = CLV_LAYOUT_PRIVATE;
         node->caps.private_rows = rows;
     }
     return true;

@@ -53,8 +53,9 @@ struct gpu_op {
      * is not scarce. NULL: none. */
     uint64_t (*repacked)(const gpu_node *node);
     /* Rows of a block of CLV_LAYOUT_PRIVATE, in which its kernels can read the
-     * weights that input 1 is; 0, or NULL: they cannot. */
+     * weights that an input is; 0, or NULL: they cannot. */
     uint32_t (*private_rows)(const gpu_node *node);
+    uint32_t private_input;
 };
 #define GPU_SLICES_OUT 0x80000000u
 

@@ -244,4 +244,5 @@ const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,
                                       .lower = lower_experts,
                                       .fuses = true,
                                       .repacked = repacked,
-                                      .private_rows = private_rows};
+                                      .private_rows = private_rows,
+                                      .private_input = 1};

@@ -413,4 +413,5 @@ const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
                               .variants = list_variants,
                               .slices = slices,
                               .repacked = repacked,
-                              .private_rows = private_rows};
+                              .private_rows = private_rows,
+                              .private_input = 1};

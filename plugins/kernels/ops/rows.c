@@ -1,5 +1,6 @@
 /* Ops that move rows by their ids. */
 #include "ops/rows.h"
+#include "ops/tiles.h"
 #include "code/formats.h"
 
 #define GROUP_SLICES 32
@@ -34,9 +35,52 @@ static void add_scales(gpu_call *call, const gpu_node *node)
                                     : table->d.dims[1]));
 }
 
+/* The table as weights of a product, whose tiles it lies in. */
+static gpu_node as_weights(const gpu_node *node)
+{
+    gpu_node product = *node;
+    product.in[1] = node->in[0];
+    return product;
+}
+
+static uint32_t private_rows(const gpu_node *node)
+{
+    const gpu_target *target = node->target;
+    const gpu_tensor *table = &node->in[0];
+    return !gpu_is_glsl(target) && gpu_has_tensor(target) &&
+                   table->d.rank == 2 && gpu_has_tiles(target, &table->d) &&
+                   gpu_extent(table) <= (uint64_t)gpu_reach(target) &&
+                   !gpu_is_disabled(target, "get_rows_tiles")
+               ? gpu_private_rows(target, &table->d)
+               : 0;
+}
+
+static clv_status lower_from_tiles(gpu_lowering *lowering, const gpu_node *node)
+{
+    const gpu_node product = as_weights(node);
+    const int64_t rows = node->in[0].d.dims[0];
+    gpu_call call;
+    gpu_call_init(&call, "get_rows_tiles", gpu_template_get_rows_tiles,
+                  node->index, GROUP_SLICES);
+    call.local[1] = GROUP_ROWS;
+    gpu_use_tensor(&call, node->target, false);
+    gpu_use_tiles(&call, node->target);
+    gpu_tile_defines(&call, &product);
+    gpu_call_define(&call, "ITEMS", GROUP_SLICES * GROUP_ROWS);
+    gpu_add_tiles(&call, &product, "table", 0, rows);
+    gpu_call_rows(&call, "ids", &node->in[1], false);
+    const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
+    call.groups[0] = gpu_ceil(dst->channels, 8 * GROUP_SLICES);
+    call.groups[1] = gpu_ceil(dst->width, GROUP_ROWS);
+    gpu_call_param(&call, "rows", gpu_constant(rows));
+    return gpu_add_run(lowering, &call);
+}
+
 static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
 {
     const gpu_tensor *table = &node->in[0];
+    if (table->d.layout == CLV_LAYOUT_PRIVATE)
+        return lower_from_tiles(lowering, node);
     const bool scaled = table->d.quant;
     const int64_t rows = table->d.dims[0]; /* at most */
     gpu_expr n, c, stride;
@@ -135,6 +179,8 @@ static uint32_t get_rows_slices(const gpu_node *node)
     const gpu_tensor *table = &node->in[0];
     if (table->d.quant)
         return 0;
+    if (table->d.layout == CLV_LAYOUT_PRIVATE)
+        return GPU_SLICES_OUT;
     return GPU_SLICES_OUT |
            (gpu_extent(table) <= (uint64_t)gpu_reach(node->target));
 }
@@ -150,7 +196,8 @@ const gpu_op gpu_op_get_rows = {.op = CLV_OP_GET_ROWS,
                                 .check = check_get_rows,
                                 .lower = lower_get_rows,
                                 .fuses = true,
-                                .slices = get_rows_slices};
+                                .slices = get_rows_slices,
+                                .private_rows = private_rows};
 const gpu_op gpu_op_set_rows = {.op = CLV_OP_SET_ROWS,
                                 .blocks = 1,
                                 .check = check_set_rows,
