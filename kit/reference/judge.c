@@ -170,13 +170,18 @@ static void run_several(kit_graph *g, uint32_t flags, const kit_judgement *out)
     kit_forecast_free(&expected);
 }
 
-kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out)
+static kit_judged judge_answer(kit_graph *g, kit_judgement *out)
 {
     *out = (kit_judgement){.verdict = KIT_RIGHT};
     out->verdict = ask(g, out);
     if (out->verdict == KIT_REFUSED)
         check_refusal(g, out);
-    if (out->verdict != KIT_RIGHT)
+    return out->verdict;
+}
+
+kit_judged kit_judge(kit_graph *g, uint32_t flags, kit_judgement *out)
+{
+    if (judge_answer(g, out) != KIT_RIGHT)
         return out->verdict;
     if (g->n_nodes == 1)
         run_one(g, flags, out);
@@ -194,14 +199,27 @@ static uint32_t run_flags(const kit_spec *spec)
            (spec->form & KIT_FORM_OFFSET ? KIT_RUN_OFFSET : 0) | KIT_RUN_TWICE;
 }
 
+static void build_way(kit *k, const kit_spec *spec, uint32_t variant,
+                      bool empty, kit_graph *g)
+{
+    kit_graph_init(k, g);
+    g->empty = empty;
+    kit_spec_build(spec, g);
+    g->nodes[0].variant = variant;
+}
+
+/* Random contents take long to make: what is refused has none. */
 static kit_judged judge_way(kit *k, const kit_spec *spec, uint32_t variant,
                             kit_judgement *out)
 {
     kit_graph g;
-    kit_graph_init(k, &g);
-    kit_spec_build(spec, &g);
-    g.nodes[0].variant = variant;
-    kit_judged judged = kit_judge(&g, run_flags(spec), out);
+    build_way(k, spec, variant, true, &g);
+    kit_judged judged = judge_answer(&g, out);
+    kit_graph_free(&g);
+    if (judged != KIT_RIGHT)
+        return judged;
+    build_way(k, spec, variant, false, &g);
+    judged = kit_judge(&g, run_flags(spec), out);
     kit_graph_free(&g);
     return judged;
 }

@@ -104,19 +104,27 @@ uint32_t kit_random_below(kit *k, uint32_t n)
     return (uint32_t)((random_bits(k) >> 32) * n >> 32);
 }
 
-/* Sets the f16 factors of a block's scales and minimums, tells the mean of its
- * values, and returns their largest magnitude. */
-static double set_factors(const clv_format *f, uint8_t *data, double scale,
-                          double minimum, double *mean)
+/* Sets the f16 factors of a block's scales and minimums. */
+static void set_factors(const clv_format *f, uint8_t *data, double scale,
+                        double minimum)
 {
-    float block[MAX_BLOCK], top = 0, sum = 0;
     if (f->scale_at >= 0)
         kit_encode(CLV_DTYPE_F16, data + f->scale_at, 0, scale);
     if (f->minimum_at >= 0)
         kit_encode(CLV_DTYPE_F16, data + f->minimum_at, 0, minimum);
+}
+
+/* With these factors: tells the mean of the block's values, and returns their
+ * largest magnitude. */
+static double try_factors(const clv_format *f, uint8_t *data, double scale,
+                          double minimum, double *mean)
+{
+    float block[MAX_BLOCK], top = 0, sum = 0;
+    set_factors(f, data, scale, minimum);
     f->decode(data, block, f->elements);
     for (uint32_t i = 0; i < f->elements; i++) {
-        top = fmaxf(top, fabsf(block[i]));
+        const float size = fabsf(block[i]);
+        top = size > top ? size : top;
         sum += block[i];
     }
     *mean = sum / (float)f->elements;
@@ -128,13 +136,16 @@ static double set_factors(const clv_format *f, uint8_t *data, double scale,
 static void random_factors(kit *k, const clv_format *f, uint8_t *data)
 {
     double above, below, mean, ratio = 0;
-    set_factors(f, data, 1, 0, &above);
-    set_factors(f, data, 0, 1, &below);
-    if (f->minimum_at >= 0 && below != 0)
-        ratio = -above / below;
-    const double top = fmax(set_factors(f, data, 1, ratio, &mean), 1);
+    double top = try_factors(f, data, 1, 0, &above);
+    if (f->minimum_at >= 0) {
+        try_factors(f, data, 0, 1, &below);
+        if (below != 0)
+            ratio = -above / below;
+        top = try_factors(f, data, 1, ratio, &mean);
+    }
+    top = fmax(top, 1);
     const double factor = (0.5 + 0.5 * kit_random_real(k)) / top;
-    set_factors(f, data, factor, factor * ratio, &mean);
+    set_factors(f, data, factor, factor * ratio);
 }
 
 void kit_random_block(kit *k, uint32_t dtype, uint8_t *data)

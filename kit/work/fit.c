@@ -8,6 +8,7 @@ void kit_spec_caps(kit *k, const kit_spec *spec, clv_op_caps *out)
     clv_op_caps caps[KIT_MAX_NODES];
     kit_graph g;
     kit_graph_init(k, &g);
+    g.empty = true;
     kit_spec_build(spec, &g);
     kit_caps(&g, caps);
     kit_graph_free(&g);

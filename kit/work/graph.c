@@ -47,6 +47,10 @@ static void fill(kit_graph *g, uint32_t index)
     int64_t block = kit_block_size(d->dtype);
     bool written =
         d->usage == CLV_USAGE_OUTPUT || d->usage == CLV_USAGE_TRANSIENT;
+    if (g->empty) {
+        memset(t->data, 0, t->size);
+        return;
+    }
     for (int64_t i = 0; i < t->rows; i++) {
         uint8_t *row = t->data + i * t->stride;
         memset(row, PAD_BYTE,

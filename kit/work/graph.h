@@ -32,6 +32,7 @@ typedef struct kit_graph {
     clv_symbol_range ranges[CLV_MAX_SYMBOLS];
     int64_t values[CLV_MAX_SYMBOLS]; /* of the symbols, in a run */
     uint32_t n_tensors, n_nodes, n_symbols;
+    bool empty; /* tensors get zeros: only questions are asked about it */
 } kit_graph;
 
 void kit_graph_init(kit *k, kit_graph *g); /* runs on kit_under_test() */

@@ -252,6 +252,7 @@ void vk_device_close(clv_plugin_device *dev)
     if (!dev)
         return;
     vk_work_stop(dev);
+    vk_kernels_close(dev);
     vk_pipelines_close(dev);
     vk_memory_finish(dev);
     clv_queue_destroy(dev->base.queue);

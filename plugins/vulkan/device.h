@@ -41,6 +41,7 @@ struct clv_plugin_device {
     gpu_tuner tuner;
     pthread_mutex_t kernels_lock;
     struct vk_kernel *kernels;
+    uint32_t n_idle;        /* of the kernels */
     gpu_cache cache;        /* repacked weights */
     gpu_budget budget;      /* of memory that is the device's */
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */

@@ -103,8 +103,8 @@ static vk_kernel *find(clv_plugin_device *dev, const gpu_kernel *code)
     vk_kernel *k = dev->kernels;
     while (k && strcmp(k->source, code->source))
         k = k->next;
-    if (k)
-        k->refs++;
+    if (k && !k->refs++)
+        dev->n_idle--;
     pthread_mutex_unlock(&dev->kernels_lock);
     return k;
 }
@@ -141,18 +141,49 @@ clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
     return CLV_OK;
 }
 
+/* The one that has been idle longest leaves the list. */
+static vk_kernel *take_idle(clv_plugin_device *dev)
+{
+    vk_kernel **last = NULL;
+    for (vk_kernel **link = &dev->kernels; *link; link = &(*link)->next)
+        if (!(*link)->refs)
+            last = link;
+    vk_kernel *k = last ? *last : NULL;
+    if (k) {
+        *last = k->next;
+        dev->n_idle--;
+    }
+    return k;
+}
+
+static void move_to_front(clv_plugin_device *dev, vk_kernel *kernel)
+{
+    vk_kernel **link = &dev->kernels;
+    while (*link != kernel)
+        link = &(*link)->next;
+    *link = kernel->next;
+    kernel->next = dev->kernels;
+    dev->kernels = kernel;
+}
+
 void vk_kernel_put(clv_plugin_device *dev, vk_kernel *kernel)
 {
+    vk_kernel *old = NULL;
     if (!kernel)
         return;
     pthread_mutex_lock(&dev->kernels_lock);
-    bool last = !--kernel->refs;
-    vk_kernel **link = &dev->kernels;
-    while (last && *link != kernel)
-        link = &(*link)->next;
-    if (last)
-        *link = kernel->next;
+    if (!--kernel->refs) {
+        move_to_front(dev, kernel);
+        if (++dev->n_idle > VK_IDLE_KERNELS)
+            old = take_idle(dev);
+    }
     pthread_mutex_unlock(&dev->kernels_lock);
-    if (last)
-        destroy(dev, kernel);
+    if (old)
+        destroy(dev, old);
+}
+
+void vk_kernels_close(clv_plugin_device *dev)
+{
+    while (dev->n_idle)
+        destroy(dev, take_idle(dev));
 }
