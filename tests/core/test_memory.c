@@ -392,6 +392,11 @@ static void test_solve(void **state)
         layers->pieces[i].weight_bytes = (uint64_t)layers->pieces[i].ns;
     layers->devices[0].memory = 2000;
     test_allocations(solve, layers);
+    uint32_t known[PROBLEM_NODES];
+    for (uint32_t i = 0; i < small->p.n_nodes; i++)
+        known[i] = small->nodes[i].first_option;
+    small->p.known = known;
+    test_allocations(solve, small);
     free(small);
     free(layers);
 }
