@@ -17,9 +17,10 @@
 
 #define MAX_USES 16 /* at the same time; more are not noted */
 #define FILE_SIZE 2048
-/* How often a lock is tried, and how long apart. */
-#define TRIES 1000
-#define TRY_NS 10000
+/* How often a lock is tried, and how long apart: for a second, as a busy disk
+ * or machine may keep the other thread waiting. */
+#define TRIES 10000
+#define TRY_NS 100000
 
 /* The file holds a line that identifies the plugin's file, a line that says
  * what is under way and, after a crash, one that says how it ended. */
