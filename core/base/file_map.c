@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define COPY_SIZE ((size_t)16 << 20)
@@ -51,6 +52,18 @@ static mapping *find(uintptr_t address)
     return NULL;
 }
 
+/* ThreadSanitizer takes mmap() for a write of this thread's, and other threads
+ * may read there meanwhile: it does not see the system call. */
+static bool map_zeros(uintptr_t at, size_t size)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+#ifdef __SANITIZE_THREAD__
+    return syscall(SYS_mmap, at, size, PROT_READ, flags, -1, 0) != -1;
+#else
+    return mmap((void *)at, size, PROT_READ, flags, -1, 0) != MAP_FAILED;
+#endif
+}
+
 /* The rest of the file at once: each page alone would take a fault, and a
  * mapping of the system. */
 bool clv_file_fault(const void *address)
@@ -61,9 +74,7 @@ bool clv_file_fault(const void *address)
     bool done = false;
     if (m) {
         atomic_store(&m->damaged, true);
-        done = mmap((void *)at, atomic_load(&m->end) - at, PROT_READ,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
-                    0) != MAP_FAILED;
+        done = map_zeros(at, atomic_load(&m->end) - at);
     }
     errno = saved;
     return done;
