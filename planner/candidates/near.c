@@ -57,7 +57,7 @@ static bool candidate_of(const planner_maker *m, uint32_t node,
     return true;
 }
 
-/* Whether each device has one part of the axis at most, and nothing else is
+/* Whether the parts follow one another along the axis, and nothing else is
  * divided. A whole node is one part. */
 static bool center_of(const planner_candidate *candidate, uint32_t axis,
                       int64_t extent, center *out)
@@ -164,7 +164,7 @@ static bool point_of(const center *c, int64_t unit, int64_t step,
     return out->set.n > 1;
 }
 
-/* c: with a part, maybe none, of both devices. */
+/* Moves a part of c, whose set has both devices, from one to the other. */
 static clv_status add_division(planner_maker *m, const planner_link *link,
                                center c, uint32_t from, uint32_t to)
 {
