@@ -1,8 +1,6 @@
 #include "launch.h"
 #include "source.h"
 
-#include <ptx.h>
-
 clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *k,
                            cl_program *program)
 {
@@ -19,9 +17,10 @@ clv_status ocl_kernel_make(clv_plugin_device *dev, const gpu_kernel *k,
                                                    CL_KERNEL_WORK_GROUP_SIZE,
                                                    sizeof most, &most, NULL);
     ocl_launch_free(dev, &trial);
-    /* Of a program that was loaded as PTX, NVIDIA's driver answers 256 whatever
-     * the kernel says that its groups are, and runs those. */
-    if (!error && items > most && !gpu_ptx_is_closed(k->source))
+    /* Of a program that was loaded as PTX, as those of its cache are, NVIDIA's
+     * driver answers 256 whatever the kernel says that its groups are, and runs
+     * those. */
+    if (!error && items > most && !dev->target.nvidia_ptx)
         return clv_fail(dev->base.host, CLV_ERR_INTERNAL,
                         "%s: kernel %.60s has groups of %zu, the "
                         "device runs %zu of it; name its variant, %.40s, in "
