@@ -76,6 +76,11 @@ float BUILT_IN half_float(const half *h)
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
     return f;
 }
+float4 BUILT_IN vload4(size_t i, __global const float *f)
+{
+    f += 4 * i;
+    return (float4)(f[0], f[1], f[2], f[3]);
+}
 float4 BUILT_IN vload_half4(size_t i, const half *h)
 {
     h += 4 * i;

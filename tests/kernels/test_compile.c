@@ -532,6 +532,28 @@ static void test_ptx_opened(void **state)
     assert_false(gpu_ptx_is_closed("// a"));
 }
 
+/* Gate and up behind a norm, of rows that a group keeps in registers or not. */
+static void compile_gated(compiler *c, uint32_t dtype, int64_t in)
+{
+    graph g;
+    graph_init(&g);
+    uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 200, in);
+    uint32_t gain = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, in);
+    uint32_t norm = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 200, in);
+    uint32_t two[2], y = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 200, 256);
+    uint32_t seen = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 200, 256);
+    graph_node(&g, CLV_OP_RMS_NORM, norm, INPUTS(x, gain));
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 256, in);
+        two[k] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 200, 256);
+        graph_node(&g, CLV_OP_MATMUL, two[k], INPUTS(norm, w));
+    }
+    graph_node(&g, CLV_OP_GLU, y, INPUTS(two[0], two[1]));
+    graph_node(&g, CLV_OP_SOFTMAX, seen, INPUTS(y));
+    c->only = NULL;
+    compile(c, &g);
+}
+
 static void set_nvidia(gpu_target *target)
 {
     target->nvidia_ptx = true;
@@ -554,6 +576,9 @@ static void test_ptx_warp_groups(void **state)
     c.target.wgmma_bytes = 232448;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         compile_shapes(&c, dtypes[i]);
+    c.target.max_group = c.target.max_group_size[0] = 1024;
+    for (int64_t in = 4096; in <= 28672; in *= 7)
+        compile_gated(&c, CLV_DTYPE_Q4_K, in);
     finish(&c);
     if (!PTXAS[0])
         print_message("no ptxas: not assembled\n");

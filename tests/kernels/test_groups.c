@@ -10,25 +10,23 @@
 
 #include <cmocka.h>
 
-#define GROUP_IN 96
+#define MOST_OUT 200
 
-/* x normalised, as the team's kernel does on the way. */
-static double normalised(const sample *b, int64_t i, int64_t c)
-{
-    double sum = 0;
-    for (int64_t k = 0; k < GROUP_IN; k++)
-        sum += sample_value(b, 0, i, k) * sample_value(b, 0, i, k);
-    return sample_value(b, 0, i, c) / sqrt(sum / GROUP_IN + 1e-3f) *
-           sample_value(b, 1, 0, c);
-}
+static int64_t group_in = 96; /* channels of x */
+static double tolerance = 1e-10;
 
+/* A product of x normalised, as the team's kernel does on the way. */
 static double group_product(const sample *b, uint32_t w, uint32_t bias,
                             int64_t i, int64_t o)
 {
     const uint32_t scales = b->g.tensors[w].quant_scales;
-    double sum = 0;
-    for (int64_t c = 0; c < GROUP_IN; c++)
-        sum += normalised(b, i, c) * sample_value(b, w, o, c);
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < group_in; c++) {
+        const double x = sample_value(b, 0, i, c);
+        squares += x * x;
+        sum += x * sample_value(b, 1, 0, c) * sample_value(b, w, o, c);
+    }
+    sum /= sqrt(squares / (double)group_in + 1e-3f);
     if (scales)
         sum *= sample_value(b, scales - 1, 0, o);
     return bias == CLV_NO_TENSOR ? sum : sum + sample_value(b, bias, 0, o);
@@ -38,9 +36,9 @@ static double group_product(const sample *b, uint32_t w, uint32_t bias,
 static void begin_group(sample *b, int64_t n)
 {
     graph_init(&b->g);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, GROUP_IN, 0);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, GROUP_IN, 0);
-    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, GROUP_IN, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, group_in, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, group_in, 0);
+    sample_add(b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, group_in, 0);
     graph_node(&b->g, CLV_OP_RMS_NORM, 2,
                (const uint32_t[]){0, 1, CLV_NO_TENSOR})
         ->attr.norm.eps = 1e-3f;
@@ -50,7 +48,7 @@ static void begin_group(sample *b, int64_t n)
 static uint32_t add_product(sample *b, uint32_t dtype, int64_t n, int64_t out,
                             bool bias, uint32_t *w, uint32_t *its_bias)
 {
-    *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, GROUP_IN, 0);
+    *w = sample_add(b, dtype, CLV_USAGE_WEIGHT, out, group_in, 0);
     *its_bias = CLV_NO_TENSOR;
     if (dtype == CLV_DTYPE_I8) {
         b->g.tensors[*w].quant = CLV_QUANT_PER_CHANNEL;
@@ -71,20 +69,21 @@ static void fill_group(sample *b, uint32_t dtype)
     const float one = dtype == CLV_DTYPE_Q8_0   ? 128
                       : dtype == CLV_DTYPE_I8   ? 128
                       : dtype == CLV_DTYPE_Q4_0 ? 8
+                      : dtype == CLV_DTYPE_Q6_K ? 4096
                                                 : 1;
     for (uint32_t t = 0; t < b->g.sub.n_tensors; t++)
         if (b->g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(b, t);
-    for (int64_t c = 0; c < GROUP_IN; c++)
-        ((float *)b->data[1])[c] /= one;
+    for (int64_t c = 0; c < group_in; c++)
+        ((float *)b->data[1])[c] /= one * sqrtf((float)group_in / 96);
 }
 
 /* Three products, the last one, of weights of that type, with its rows into a
  * cache by ids. */
 static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
-                      bool bias)
+                      bool bias, int64_t first)
 {
-    static const int64_t outs[] = {40, 16, 33};
+    const int64_t outs[] = {first, 16, 33};
     sample b = {0};
     uint32_t w[3], biases[3], y[3], seen[2];
     judge j = {0, 0};
@@ -109,34 +108,36 @@ static void run_three(runner *r, uint32_t dtype, uint32_t last, int64_t n,
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < 2; k++) {
-            double sum = 0;
-            for (int64_t o = 0; o < outs[k]; o++)
-                sum += exp(group_product(&b, w[k], biases[k], i, o));
+            double sum = 0, product[MOST_OUT];
+            for (int64_t o = 0; o < outs[k]; o++) {
+                product[o] = exp(group_product(&b, w[k], biases[k], i, o));
+                sum += product[o];
+            }
             for (int64_t o = 0; o < outs[k]; o++)
                 judge_expect(&j, sample_value(&b, seen[k], i, o),
-                             exp(group_product(&b, w[k], biases[k], i, o)) /
-                                 sum);
+                             product[o] / sum);
         }
         for (int64_t o = 0; o < outs[2]; o++)
             judge_expect(&j, sample_value(&b, state, n - i, o),
                          group_product(&b, w[2], biases[2], i, o));
     }
-    judge_conclude(&j, 1e-10, "three products of a norm");
+    judge_conclude(&j, tolerance, "three products of a norm");
     sample_free(&b);
 }
 
 /* Gate and up, whose GLU is seen through a softmax. */
-static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
+static void run_glu(runner *r, uint32_t dtype, int64_t n, int64_t out,
+                    bool bias, bool gelu)
 {
     sample b = {0};
-    uint32_t w[2], none;
+    uint32_t w[2], biases[2];
     judge j = {0, 0};
     begin_group(&b, n);
-    uint32_t gate = add_product(&b, dtype, n, 50, false, &w[0], &none);
-    uint32_t up = add_product(&b, dtype, n, 50, false, &w[1], &none);
+    uint32_t gate = add_product(&b, dtype, n, out, bias, &w[0], &biases[0]);
+    uint32_t up = add_product(&b, dtype, n, out, bias, &w[1], &biases[1]);
     uint32_t both =
-        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, 50, 0);
-    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 50, 0);
+        sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, n, out, 0);
+    uint32_t seen = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, out, 0);
     graph_node(&b.g, CLV_OP_GLU, both,
                (const uint32_t[]){gate, up, CLV_NO_TENSOR})
         ->attr.glu.activation = gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
@@ -145,18 +146,18 @@ static void run_glu(runner *r, uint32_t dtype, int64_t n, bool gelu)
     fill_group(&b, dtype);
     runner_run(r, &b.g, b.data, b.size, NULL);
     for (int64_t i = 0; i < n; i++) {
-        double sum = 0, y[50];
-        for (int64_t o = 0; o < 50; o++) {
-            double g = group_product(&b, w[0], CLV_NO_TENSOR, i, o);
+        double sum = 0, y[MOST_OUT];
+        for (int64_t o = 0; o < out; o++) {
+            double g = group_product(&b, w[0], biases[0], i, o);
             double z = 0.7978845608 * (g + 0.044715 * g * g * g);
             double a = gelu ? 0.5 * g * (1 + tanh(z)) : g / (1 + exp(-g));
-            y[o] = exp(a * group_product(&b, w[1], CLV_NO_TENSOR, i, o));
+            y[o] = exp(a * group_product(&b, w[1], biases[1], i, o));
             sum += y[o];
         }
-        for (int64_t o = 0; o < 50; o++)
+        for (int64_t o = 0; o < out; o++)
             judge_expect(&j, sample_value(&b, seen, i, o), y[o] / sum);
     }
-    judge_conclude(&j, 1e-10, "gate and up of a norm");
+    judge_conclude(&j, tolerance, "gate and up of a norm");
     sample_free(&b);
 }
 
@@ -291,7 +292,7 @@ static void run_two_turned(runner *r)
         if (i)
             break;
         uint32_t norm =
-            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, GROUP_IN, 0);
+            sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, group_in, 0);
         graph_node(&b.g, CLV_OP_RMS_NORM, norm,
                    (const uint32_t[]){0, 1, CLV_NO_TENSOR})
             ->attr.norm.eps = 1e-3f;
@@ -354,14 +355,64 @@ static void test_groups(void **state)
     (void)state;
     if (!r)
         skip();
-    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 1, false);
-    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, 1, false);
-    run_three(r, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_0, 5, true);
+    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 1, false, 40);
+    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, 1, false, 40);
+    run_three(r, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_0, 5, true, 40);
     run_all_turned(r, &target);
     run_two_turned(r);
-    run_glu(r, CLV_DTYPE_Q8_0, 1, false);
-    run_glu(r, CLV_DTYPE_I8, 1, false);
-    run_glu(r, CLV_DTYPE_F16, 3, true);
+    run_glu(r, CLV_DTYPE_Q8_0, 1, 50, false, false);
+    run_glu(r, CLV_DTYPE_I8, 1, 50, false, false);
+    run_glu(r, CLV_DTYPE_F16, 3, 50, false, true);
+    runner_close(r);
+}
+
+/* Dispatches of gate and up behind a norm. */
+static uint32_t count_dispatches(const gpu_target *target, int64_t n)
+{
+    sample b = {0};
+    gpu_code *code = NULL;
+    uint32_t w, none;
+    begin_group(&b, n);
+    uint32_t gate = add_product(&b, CLV_DTYPE_Q8_0, n, 64, false, &w, &none);
+    uint32_t up = add_product(&b, CLV_DTYPE_Q8_0, n, 64, false, &w, &none);
+    uint32_t y = sample_add(&b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, 64, 0);
+    graph_node(&b.g, CLV_OP_GLU, y,
+               (const uint32_t[]){gate, up, CLV_NO_TENSOR});
+    assert_int_equal(gpu_lower(&test_host, target, &b.g.sub, &code), CLV_OK);
+    const uint32_t n_dispatches = code->n_dispatches;
+    gpu_code_free(&test_host, code);
+    sample_free(&b);
+    return n_dispatches;
+}
+
+/* Many rows of x, by warp groups: outputs past whole tiles and groups, few and
+ * many rows, one with weights of another type, units of x that are read again.
+ */
+static void test_warp_groups(void **state)
+{
+    gpu_target target = sample_target;
+    target.plain_matrix = true;
+    target.local_bytes = 48 * 1024;
+    target.wgmma_bytes = 96 * 1024;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    tolerance = 1e-5; /* exp() of products of halves */
+    for (group_in = 128; group_in <= 4352; group_in += 4224) {
+        run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 19, false, 150);
+        run_glu(r, CLV_DTYPE_Q4_0, 10, 70, true, false);
+    }
+    group_in = 256;
+    run_three(r, CLV_DTYPE_F16, CLV_DTYPE_Q4_K, 9, true, 40);
+    run_three(r, CLV_DTYPE_BF16, CLV_DTYPE_BF16, 40, true, 130);
+    run_glu(r, CLV_DTYPE_BF16, 37, 50, false, true);
+    run_glu(r, CLV_DTYPE_Q6_K, 9, 140, true, false);
+    assert_int_equal(count_dispatches(&target, 12), 3);
+    target.disabled = "fuse_rms_norm";
+    assert_int_equal(count_dispatches(&target, 12), 4);
+    target.disabled = "gemm_wgmma_fused";
+    assert_int_equal(count_dispatches(&target, 12), 5);
     runner_close(r);
 }
 
@@ -369,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_warp_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

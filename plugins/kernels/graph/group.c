@@ -1,5 +1,7 @@
 #include "graph/group.h"
+#include "ops/gemm_wgmma.h"
 #include "ops/gemv_tensor.h"
+#include "ops/tiles.h"
 
 /* A transient that one node writes, as a whole. */
 static bool is_single(const gpu_fusion *f, const gpu_tensor *t)
@@ -23,6 +25,13 @@ static bool may_join(const gpu_fusion *f, const gpu_fused *fused,
            (!fused->n || gpu_has(&p->in[2]) == gpu_has(&first->in[2]));
 }
 
+/* Whether the product can be fused with the first, which may be itself. */
+static bool takes(const gpu_node *product, const gpu_node *first)
+{
+    return gpu_is_gemv(first) ? gpu_fused_takes(product, first)
+                              : gpu_wgmma_fused_takes(product, first);
+}
+
 /* Products of x from node `from` on. False: one of them can be in no group.
  * done: those that are covered. */
 static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
@@ -42,11 +51,11 @@ static bool gather(const gpu_fusion *f, uint32_t from, uint32_t x,
         gpu_fused_member *member = &fused->members[fused->n];
         gpu_check_node(f->target, f->graph, i, &member->product);
         if (!may_join(f, fused, &member->product) ||
-            !gpu_fused_takes(&member->product, &member->product)) {
+            !takes(&member->product, &member->product)) {
             all = false;
             continue;
         }
-        if (!gpu_fused_takes(&member->product, &fused->members[0].product)) {
+        if (!takes(&member->product, &fused->members[0].product)) {
             fused->n_others++;
             continue;
         }
@@ -180,6 +189,9 @@ static bool find_behind_norm(const gpu_fusion *f, const gpu_node *node,
         !gather(f, node->index + 1, y->index, fused, &done) ||
         fused->n + fused->n_others + done != f->uses[y->index].reads)
         return false;
+    if (!gpu_is_gemv(&fused->members[0].product) &&
+        node->in[1].d.dtype != CLV_DTYPE_F32) /* its kernel takes no other */
+        return false;
     fused->norm = *node;
     fused->has_norm = true;
     fused->x = node->in[0];
@@ -210,7 +222,7 @@ static bool find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
         return false;
     }
     add_glu(f, fused);
-    if (!fused->has_glu)
+    if (!fused->has_glu && gpu_is_gemv(&fused->members[0].product))
         add_ropes(f, fused);
     return end_by_rows(f, node->index, fused);
 }

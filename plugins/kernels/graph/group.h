@@ -2,10 +2,11 @@
  * Fused groups: GEMVs that share their x become one kernel, with the RMS_NORM
  * of x in front, the GLU of gate and up behind, or the ROPE of queries and keys
  * and the SET_ROWS of the cache. Fewer kernels are launched, and x is read
- * once.
+ * once. Products of many rows by warp groups become one kernel, too, but for
+ * the ROPE; the norm is part of the kernel that makes halves of x.
  *
- * Names that gpu_target.disabled may have: gemv_fused, fuse_rms_norm,
- * fuse_rope, and those of fuse.h.
+ * Names that gpu_target.disabled may have: gemv_fused, gemm_wgmma_fused,
+ * fuse_rms_norm, fuse_rope, and those of fuse.h.
  */
 #pragma once
 

@@ -1,9 +1,11 @@
 #include "graph/group.h"
 #include "graph/place.h"
 #include "graph/series.h"
+#include "ops/gemm_wgmma.h"
 #include "ops/gemv_tensor.h"
 #include "ops/norms.h"
 #include "ops/rows.h"
+#include "ops/tiles.h"
 
 /* The node, or a sum with its norm. */
 static clv_status lower_alone(gpu_lowering *lowering, gpu_fusion *fusion,
@@ -69,7 +71,9 @@ static clv_status lower_fused(gpu_lowering *lowering, gpu_fusion *fusion,
                           &fused->members[i].out));
     for (uint32_t i = 0; i < fused->n_covered; i++)
         fusion->covered[fused->covered[i]] = true;
-    return gpu_fused_lower(lowering, fused);
+    return gpu_is_gemv(&fused->members[0].product)
+               ? gpu_fused_lower(lowering, fused)
+               : gpu_wgmma_fused_lower(lowering, fused);
 }
 
 /* The one step that is kept, as if it had not been. */

@@ -164,7 +164,8 @@ static clv_status lower_blocks(gpu_lowering *lowering, const gpu_node *node,
     if (form && lowering->halves_of == form)
         return CLV_OK;
     lowering->halves_of = 0;
-    gpu_wgmma_halves_call(&call, flat, s, &blocks, x);
+    gpu_wgmma_halves_call(&call, flat, &flat->in[0], s, &blocks, x);
+    gpu_call_define(&call, "NORM", 0);
     add_rows(&call, node, table, 0, gpu_experts_held(node));
     CLV_TRY(gpu_add_run(lowering, &call));
     if (!lowering->aliased)
@@ -185,12 +186,14 @@ static clv_status lower_wgmma_part(gpu_lowering *lowering, const gpu_node *node,
     uint32_t tiles;
     CLV_TRY(gpu_lower_tiles(lowering, flat, first * outputs, count * outputs,
                             &tiles));
-    CLV_TRY(gpu_wgmma_begin(&c, lowering, flat, &s, &blocks, x, tiles,
-                            count * outputs));
+    CLV_TRY(gpu_wgmma_begin(&c, lowering, flat, &s, &blocks, x, NULL));
     c.call.variant = "experts_wgmma";
+    gpu_call_define(&c.call, "ACTIVATION", 0);
+    gpu_add_tiles(&c.call, flat, "w", tiles, count * outputs);
     add_rows(&c.call, node, table, first, count);
     gpu_experts_output(&c.call, node, parts);
-    return gpu_wgmma_end(&c, lowering, outputs);
+    return gpu_wgmma_end(&c, lowering,
+                         (outputs + GPU_WGMMA_BM - 1) / GPU_WGMMA_BM);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -2,11 +2,14 @@
 #include "ops/activations.h"
 #include "ops/tiles.h"
 
-#define BM 128 /* output channels of a group: two warp groups of 64 */
+#define BM GPU_WGMMA_BM
 #define ITEMS (BM * 2)
 #define PAIR 128        /* channels of two steps */
 #define FIRST_BYTES 128 /* of the ring: barriers */
 #define ROWS 2          /* that a group of activations_wgmma makes */
+#define KEPT_MAX 2      /* units that its items keep in registers */
+#define UNIT 16         /* channels */
+#define GROUP_MAX 1024  /* items, of which each has registers for its units */
 
 /* ------------------------------------------------------------------------ */
 /* Shapes                                                                    */
@@ -190,30 +193,54 @@ clv_status gpu_wgmma_share(gpu_lowering *lowering, const gpu_node *node,
                              &out->scale);
 }
 
+/* Items that make a row, and the units that each keeps: all of the row, where a
+ * group can be so large. */
+static void choose_items(const gpu_target *target, int64_t channels,
+                         int64_t *items, int64_t *kept)
+{
+    const int64_t units = channels / UNIT, step = 32 / ROWS;
+    int64_t most = GROUP_MAX;
+    if (most > target->max_group)
+        most = target->max_group;
+    if (most > target->max_group_size[0])
+        most = target->max_group_size[0];
+    most = most / 32 * step;
+    *kept = (units + most - 1) / most;
+    if (*kept > KEPT_MAX)
+        *kept = KEPT_MAX;
+    *items = ((units + *kept - 1) / *kept + step - 1) / step * step;
+    if (*items > most)
+        *items = most;
+}
+
 void gpu_wgmma_halves_call(gpu_call *call, const gpu_node *node,
-                           const gpu_tensor_shape *s,
+                           const gpu_tensor *from, const gpu_tensor_shape *s,
                            const gpu_wgmma_blocks *blocks,
                            const gpu_tensor_x *x)
 {
+    const int64_t channels = node->in[1].d.dims[1];
+    int64_t items, kept;
+    choose_items(node->target, channels, &items, &kept);
     gpu_call_init(call, "activations_wgmma", gpu_template_activations_wgmma,
-                  node->index, 256);
+                  node->index, (uint32_t)(items * ROWS));
     gpu_call_use(call, gpu_template_packed);
     gpu_call_use(call, gpu_tensor_words(node->target));
     gpu_call_use(call, blocks->rows);
-    gpu_call_rows(call, "x", &node->in[0], false);
+    gpu_call_rows(call, "x", from, false);
     add_blocks(call, node, s, blocks, "q", x->q, true);
     gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
                          gpu_constant(1), blocks->most * s->bn, 0, true);
-    gpu_call_define(call, "GROUP", 256);
-    gpu_call_define(call, "ITEMS", 256);
+    gpu_call_define(call, "ROWS", ROWS);
+    gpu_call_define(call, "ITEMS", items * ROWS);
+    gpu_call_define(call, "KEPT", kept);
+    gpu_call_define(call, "CHANNELS", channels);
     gpu_call_define(call, "BN", s->bn);
     gpu_call_define(call, "PERMUTED", gpu_is_permuted(node));
     call->groups[0] = gpu_ceil(blocks->items, ROWS);
 }
 
-/* All rows, block after block. */
-static gpu_wgmma_blocks all_rows(const gpu_node *node,
-                                 const gpu_tensor_shape *s)
+gpu_wgmma_blocks gpu_wgmma_all_rows(const gpu_node *node,
+                                    const gpu_tensor_shape *s)
 {
     const gpu_expr rows = gpu_rows(&node->in[0]);
     return (gpu_wgmma_blocks){.rows = gpu_template_gemm_tensor_rows,
@@ -223,17 +250,33 @@ static gpu_wgmma_blocks all_rows(const gpu_node *node,
                                       s->bn};
 }
 
-clv_status gpu_wgmma_halves(gpu_lowering *lowering, const gpu_node *node,
-                            const gpu_tensor_shape *s, gpu_tensor_x *out)
+/* What is normalised on the way to halves. */
+static void add_norm(gpu_call *call, const gpu_fused *fused)
 {
-    const gpu_wgmma_blocks blocks = all_rows(node, s);
+    static const char text[] = "#define GAIN (gain + args.gain.Row(0, 0, 0, 0))\n"
+                               "#define EPS bits_f32(args.eps)\n";
+    gpu_call_use(call, text);
+    gpu_call_rows(call, "gain", &fused->norm.in[1], false);
+    gpu_call_param(call, "eps", gpu_float(fused->norm.node.attr.norm.eps));
+}
+
+clv_status gpu_wgmma_halves(gpu_lowering *lowering, const gpu_node *node,
+                            const gpu_tensor_shape *s, const gpu_fused *fused,
+                            gpu_tensor_x *out)
+{
+    const gpu_wgmma_blocks blocks = gpu_wgmma_all_rows(node, s);
+    const bool normed = fused && fused->has_norm;
     const uint32_t form = gpu_halves_form(node, s->bn);
     gpu_call call;
     CLV_TRY(gpu_wgmma_share(lowering, node, s, &blocks, out));
     if (lowering->halves_of == form)
         return CLV_OK;
     lowering->halves_of = 0;
-    gpu_wgmma_halves_call(&call, node, s, &blocks, out);
+    gpu_wgmma_halves_call(&call, node, normed ? &fused->x : &node->in[0], s,
+                          &blocks, out);
+    gpu_call_define(&call, "NORM", normed);
+    if (normed)
+        add_norm(&call, fused);
     CLV_TRY(gpu_add_run(lowering, &call));
     if (!lowering->aliased)
         lowering->halves_of = form;
@@ -273,7 +316,7 @@ static void define_shape(gpu_call *call, const gpu_node *node,
 clv_status gpu_wgmma_begin(gpu_wgmma_call *out, gpu_lowering *lowering,
                            const gpu_node *node, const gpu_tensor_shape *s,
                            const gpu_wgmma_blocks *blocks,
-                           const gpu_tensor_x *x, uint32_t tiles, int64_t count)
+                           const gpu_tensor_x *x, const char *text)
 {
     gpu_call *call = &out->call;
     out->words = (gpu_text){.host = lowering->builder.host};
@@ -283,10 +326,11 @@ clv_status gpu_wgmma_begin(gpu_wgmma_call *out, gpu_lowering *lowering,
     gpu_call_init(call, "gemm_wgmma", gpu_template_gemm_wgmma_opencl,
                   node->index, ITEMS);
     use_texts(call, node, blocks->rows, out->words.data);
+    if (text)
+        gpu_call_use(call, text);
     add_blocks(call, node, s, blocks, "x", x->q, false);
     gpu_add_private_rows(call, "scale", x->scale, CLV_DTYPE_F32,
                          gpu_constant(1), blocks->most * s->bn, 0, false);
-    gpu_add_tiles(call, node, "w", tiles, count);
     gpu_call_param(call, "n_x", gpu_rows(&node->in[0]));
     gpu_call_param(call, "pairs", gpu_constant(node->in[1].d.dims[1] / PAIR));
     define_shape(call, node, s);
@@ -296,9 +340,10 @@ clv_status gpu_wgmma_begin(gpu_wgmma_call *out, gpu_lowering *lowering,
     return CLV_OK;
 }
 
-clv_status gpu_wgmma_end(gpu_wgmma_call *c, gpu_lowering *lowering, int64_t out)
+clv_status gpu_wgmma_end(gpu_wgmma_call *c, gpu_lowering *lowering,
+                         int64_t groups)
 {
-    c->call.groups[1] = gpu_constant((out + BM - 1) / BM);
+    c->call.groups[1] = gpu_constant(groups);
     clv_status status = gpu_add_run(lowering, &c->call);
     gpu_text_free(&c->words);
     return status;
@@ -308,10 +353,11 @@ clv_status gpu_wgmma_lower(gpu_lowering *lowering, const gpu_node *node,
                            const gpu_tensor_shape *s, const gpu_tensor_part *p,
                            const gpu_tensor_x *x, uint32_t sums)
 {
-    const gpu_wgmma_blocks blocks = all_rows(node, s);
+    const gpu_wgmma_blocks blocks = gpu_wgmma_all_rows(node, s);
     gpu_wgmma_call c;
-    CLV_TRY(
-        gpu_wgmma_begin(&c, lowering, node, s, &blocks, x, p->tiles, p->count));
+    CLV_TRY(gpu_wgmma_begin(&c, lowering, node, s, &blocks, x, NULL));
+    gpu_call_define(&c.call, "ACTIVATION", 0);
+    gpu_add_tiles(&c.call, node, "w", p->tiles, p->count);
     gpu_tensor_output(&c.call, node, s, p, sums);
-    return gpu_wgmma_end(&c, lowering, p->count);
+    return gpu_wgmma_end(&c, lowering, (p->count + BM - 1) / BM);
 }

@@ -12,16 +12,21 @@ int64_t gpu_gemv_columns(const gpu_node *node)
     return columns;
 }
 
-void gpu_gemv_define(gpu_call *call, const gpu_node *node,
-                     const gpu_fused *fused)
+void gpu_fused_define_activation(gpu_call *call, const gpu_fused *fused)
 {
     const bool glu = fused && fused->has_glu;
-    gpu_tile_defines(call, node);
-    gpu_call_define(call, "COLUMNS", gpu_gemv_columns(node));
     gpu_call_define(call, "ACTIVATION",
                     !glu                                     ? 0
                     : fused->activation == CLV_ACT_GELU_TANH ? 2
                                                              : 1);
+}
+
+void gpu_gemv_define(gpu_call *call, const gpu_node *node,
+                     const gpu_fused *fused)
+{
+    gpu_tile_defines(call, node);
+    gpu_call_define(call, "COLUMNS", gpu_gemv_columns(node));
+    gpu_fused_define_activation(call, fused);
     gpu_call_define(call, "NORM", fused && fused->has_norm);
     gpu_call_define(call, "ROPE",
                     !fused || !fused->rope        ? 0
@@ -109,14 +114,15 @@ void gpu_gemv_tensor_variants(const gpu_node *node, gpu_variants *out)
 /* ------------------------------------------------------------------------ */
 /* One product                                                               */
 
-static const gpu_fused_names plain_names = {.x = "x",
-                                            .gain = "gain",
-                                            .eps = "eps",
-                                            .rope = "rope",
-                                            .w = {"w", "w1", "w2"},
-                                            .dst = {"dst", "dst1", "dst2"},
-                                            .bias = {"bias", "bias1", "bias2"},
-                                            .suffix = ""};
+const gpu_fused_names gpu_fused_plain_names = {
+    .x = "x",
+    .gain = "gain",
+    .eps = "eps",
+    .rope = "rope",
+    .w = {"w", "w1", "w2"},
+    .dst = {"dst", "dst1", "dst2"},
+    .bias = {"bias", "bias1", "bias2"},
+    .suffix = ""};
 
 static void add_numbers(gpu_call *call, const gpu_node *node, shape f,
                         int64_t strips, const gpu_fused *fused)
@@ -258,8 +264,8 @@ static void put_find_rows(gpu_text *text, const gpu_fused *fused,
     gpu_puts(text, "\n");
 }
 
-static void put_stores(gpu_text *text, const gpu_fused *fused,
-                       const gpu_fused_names *names)
+void gpu_fused_put_stores(gpu_text *text, const gpu_fused *fused,
+                          const gpu_fused_names *names)
 {
     const bool biased = gpu_has(&fused->members[0].product.in[2]);
     gpu_puts(text, "#define ADD_BIAS(y, m, o) ((y)");
@@ -275,11 +281,6 @@ static void put_stores(gpu_text *text, const gpu_fused *fused,
                    "args.%s.WriteScalar(y, 0, c, 0, 0, o);",
                    (unsigned)i, names->dst[i], names->dst[i]);
     gpu_puts(text, "\n");
-    if (fused->has_norm)
-        gpu_printf(text,
-                   "#define GAIN(k) args.%s.ReadScalar(0, 0, 0, 0, k)\n"
-                   "#define EPS bits_f32(args.%s)\n",
-                   names->gain, names->eps);
 }
 
 /* Which members are rotated, and how. */
@@ -306,12 +307,17 @@ void gpu_fused_put_named(gpu_text *text, const gpu_fused *fused,
                          const gpu_fused_names *names)
 {
     put_rope(text, fused, names);
-    put_stores(text, fused, names);
+    gpu_fused_put_stores(text, fused, names);
+    if (fused->has_norm)
+        gpu_printf(text,
+                   "#define GAIN(k) args.%s.ReadScalar(0, 0, 0, 0, k)\n"
+                   "#define EPS bits_f32(args.%s)\n",
+                   names->gain, names->eps);
 }
 
 void gpu_fused_put(gpu_text *text, const gpu_fused *fused)
 {
-    gpu_fused_put_named(text, fused, &plain_names);
+    gpu_fused_put_named(text, fused, &gpu_fused_plain_names);
 }
 
 void gpu_fused_put_strips(gpu_text *text, const gpu_fused *fused,
@@ -327,6 +333,24 @@ int64_t gpu_fused_strips(const gpu_fused *fused)
     for (uint32_t i = 0; i < fused->n_outs; i++)
         strips += strips_of(fused, &fused->members[i]);
     return strips;
+}
+
+void gpu_fused_add_products(gpu_call *call, const gpu_fused *fused,
+                            const uint32_t *tiles, const gpu_fused_names *names)
+{
+    for (uint32_t i = 0; i < fused->n; i++) {
+        const gpu_node *p = &fused->members[i].product;
+        gpu_add_tiles(call, p, names->w[i], tiles[i], p->in[1].d.dims[0]);
+        if (gpu_has(&p->in[2]))
+            gpu_call_rows(call, names->bias[i], &p->in[2], false);
+    }
+    for (uint32_t i = 0; i < fused->n_outs; i++) {
+        const gpu_fused_member *member = &fused->members[i];
+        gpu_operand *dst =
+            gpu_call_rows(call, names->dst[i], &member->out, true);
+        if (member->sets.sets)
+            gpu_call_set_rows(call, dst, &member->sets);
+    }
 }
 
 void gpu_fused_add_named(gpu_call *call, const gpu_fused *fused,
@@ -345,25 +369,13 @@ void gpu_fused_add_named(gpu_call *call, const gpu_fused *fused,
         gpu_add_private_rows(call, names->rope, angles, CLV_DTYPE_F32, width,
                              2 * pairs, 8 * pairs, false);
     }
-    for (uint32_t i = 0; i < fused->n; i++) {
-        const gpu_node *p = &fused->members[i].product;
-        gpu_add_tiles(call, p, names->w[i], tiles[i], p->in[1].d.dims[0]);
-        if (gpu_has(&p->in[2]))
-            gpu_call_rows(call, names->bias[i], &p->in[2], false);
-    }
-    for (uint32_t i = 0; i < fused->n_outs; i++) {
-        const gpu_fused_member *member = &fused->members[i];
-        gpu_operand *dst =
-            gpu_call_rows(call, names->dst[i], &member->out, true);
-        if (member->sets.sets)
-            gpu_call_set_rows(call, dst, &member->sets);
-    }
+    gpu_fused_add_products(call, fused, tiles, names);
 }
 
 void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
                    const uint32_t *tiles, uint32_t angles)
 {
-    gpu_fused_add_named(call, fused, tiles, angles, &plain_names);
+    gpu_fused_add_named(call, fused, tiles, angles, &gpu_fused_plain_names);
 }
 
 static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
@@ -373,7 +385,7 @@ static clv_status lower_fused(gpu_lowering *lowering, const gpu_fused *fused,
     gpu_text text = {.host = lowering->builder.host};
     const int64_t strips = gpu_fused_strips(fused);
     gpu_call call;
-    gpu_fused_put_strips(&text, fused, &plain_names);
+    gpu_fused_put_strips(&text, fused, &gpu_fused_plain_names);
     gpu_fused_put(&text, fused);
     begin(&call, first, text.data);
     call.name = "gemv_fused";

@@ -44,6 +44,9 @@ typedef struct gpu_fused_names {
     const char *suffix; /* of FIND_STRIP and FIND_ROWS */
 } gpu_fused_names;
 
+/* x, gain, rope, w, w1, w2, bias, bias1, bias2, dst, dst1, dst2. */
+extern const gpu_fused_names gpu_fused_plain_names;
+
 /* The weights in tiles, and the buffer of angles, if there is a ROPE. */
 clv_status gpu_fused_prepare(gpu_lowering *lowering, const gpu_fused *fused,
                              uint32_t *tiles, uint32_t *angles);
@@ -51,14 +54,22 @@ clv_status gpu_fused_prepare(gpu_lowering *lowering, const gpu_fused *fused,
  * rows of tiles are. */
 void gpu_fused_put_strips(gpu_text *text, const gpu_fused *fused,
                           const gpu_fused_names *names);
+/* What is stored for a member, as ADD_BIAS(y, m, o) and STORE(m, y, row, o). */
+void gpu_fused_put_stores(gpu_text *text, const gpu_fused *fused,
+                          const gpu_fused_names *names);
+/* Adds what that and FIND_ROWS name: weights, biases and results. */
+void gpu_fused_add_products(gpu_call *call, const gpu_fused *fused,
+                            const uint32_t *tiles,
+                            const gpu_fused_names *names);
+/* Defines ACTIVATION: of gate, 1 SiLU, 2 GELU, 0 where there is no GLU. */
+void gpu_fused_define_activation(gpu_call *call, const gpu_fused *fused);
 /* What a group's text says of its members but that, and its operands. */
 void gpu_fused_put_named(gpu_text *text, const gpu_fused *fused,
                          const gpu_fused_names *names);
 void gpu_fused_add_named(gpu_call *call, const gpu_fused *fused,
                          const uint32_t *tiles, uint32_t angles,
                          const gpu_fused_names *names);
-/* The same, of the names x, gain, rope, w, w1, w2, bias, bias1, bias2, dst,
- * dst1, dst2. */
+/* The same, of the plain names. */
 void gpu_fused_put(gpu_text *text, const gpu_fused *fused);
 void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
                    const uint32_t *tiles, uint32_t angles);
