@@ -388,9 +388,10 @@ clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
         return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
     }
     const gpu_tensor_shape s = shape_of(choose(node));
-    CLV_TRY(gpu_is_int8(node)       ? gpu_int8_lower(lowering, node, &x.q)
-            : gpu_wgmma_suits(node) ? gpu_wgmma_halves(lowering, node, &s, NULL, &x)
-                                    : gpu_tensor_halves(lowering, node, &x));
+    CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
+            : gpu_wgmma_suits(node)
+                ? gpu_wgmma_halves(lowering, node, &s, NULL, &x)
+                : gpu_tensor_halves(lowering, node, &x));
     for (int64_t o = 0; o < out; o += step) {
         gpu_tensor_part p = {.first = o,
                              .count = out - o < step ? out - o : step};

@@ -253,8 +253,9 @@ gpu_wgmma_blocks gpu_wgmma_all_rows(const gpu_node *node,
 /* What is normalised on the way to halves. */
 static void add_norm(gpu_call *call, const gpu_fused *fused)
 {
-    static const char text[] = "#define GAIN (gain + args.gain.Row(0, 0, 0, 0))\n"
-                               "#define EPS bits_f32(args.eps)\n";
+    static const char text[] =
+        "#define GAIN (gain + args.gain.Row(0, 0, 0, 0))\n"
+        "#define EPS bits_f32(args.eps)\n";
     gpu_call_use(call, text);
     gpu_call_rows(call, "gain", &fused->norm.in[1], false);
     gpu_call_param(call, "eps", gpu_float(fused->norm.node.attr.norm.eps));
