@@ -30,6 +30,7 @@ typedef struct option {
 
 typedef struct assigner {
     const planner_schedule *s;
+    planner_trials *trials;
     planner_block block; /* that repeats; period 0: none does */
     const uint32_t *options;
     double *ns; /* makespan with each option of each node, node by node */
@@ -166,34 +167,33 @@ static void fill(assigner *a, uint32_t *new)
 /* ------------------------------------------------------------------------ */
 
 /* Another choice for one device's memory, if it is better. */
-static clv_status assign_device(assigner *a, uint32_t *options, uint32_t *new,
-                                planner_state *state, planner_value *value,
-                                bool *better)
+static bool assign_device(assigner *a, uint32_t *options, uint32_t *new,
+                          planner_state *state, planner_value *value)
 {
     const planner_tables *t = a->s->tables;
-    *better = false;
-    CLV_TRY(planner_improve_all(a->s, &a->block, options, a->ns));
+    planner_improve_all(a->trials, &a->block, options, a->ns);
     fill(a, new);
     planner_totals totals = planner_totals_of(t, new);
     planner_value found = planner_value_of(
         t->problem, &totals, planner_evaluate(a->s, new, state, NULL, NULL));
     if (!planner_value_better(found, *value))
-        return CLV_OK;
-    *better = true;
+        return false;
     *value = found;
     memcpy(options, new, t->problem->n_nodes * sizeof *new);
-    return CLV_OK;
+    return true;
 }
 
-clv_status planner_assign(const planner_schedule *s, uint32_t *options,
+clv_status planner_assign(planner_trials *trials, uint32_t *options,
                           planner_value *value)
 {
+    const planner_schedule *s = trials->s;
     const planner_tables *t = s->tables;
     const uint32_t n = t->problem->n_nodes;
     size_t n_options = 1;
     for (uint32_t i = 0; i < n; i++)
         n_options += t->classes[t->nodes[i].class].n_options;
     assigner a = {.s = s,
+                  .trials = trials,
                   .options = options,
                   .ns = calloc(n_options, sizeof *a.ns),
                   .sums = calloc(SUMS, sizeof *a.sums),
@@ -209,8 +209,8 @@ clv_status planner_assign(const planner_schedule *s, uint32_t *options,
             : core_no_memory("to search for a plan");
     for (a.device = 0; a.device < s->n_devices && !status; a.device++) {
         bool better = is_limited(s, a.device);
-        for (int i = 0; i < MAX_ROUNDS && better && !status; i++)
-            status = assign_device(&a, options, new, state, value, &better);
+        for (int i = 0; i < MAX_ROUNDS && better; i++)
+            better = assign_device(&a, options, new, state, value);
     }
     free(a.ns);
     free(a.sums);

@@ -11,8 +11,10 @@
 #pragma once
 
 #include "evaluate.h"
+#include "trials.h"
 
 /* options: [n_nodes] a choice that keeps to the constraints, and its value;
- * both become those of a better choice, if one is found. */
-clv_status planner_assign(const planner_schedule *s, uint32_t *options,
+ * both become those of a better choice, if one is found. trials: of any choice.
+ */
+clv_status planner_assign(planner_trials *trials, uint32_t *options,
                           planner_value *value);

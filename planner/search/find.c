@@ -74,11 +74,16 @@ static clv_status improve(finder *f, uint32_t first, uint32_t n)
         .first = first,
         .n = n,
         .prices = f->params->prices};
+    planner_trials trials;
     planner_value value;
-    CLV_TRY(planner_improve(f->s, &params, f->out->options,
-                            f->out->alternatives, &value));
-    f->out->ns = value.ns;
-    return CLV_OK;
+    clv_status status = planner_trials_make(f->s, &trials);
+    if (!status) {
+        planner_improve(&trials, &params, f->out->options, f->out->alternatives,
+                        &value);
+        f->out->ns = value.ns;
+    }
+    planner_trials_finish(&trials);
+    return status;
 }
 
 static clv_status find_plain(finder *f)

@@ -7,6 +7,7 @@
 
 #include "blocks.h"
 #include "evaluate.h"
+#include "trials.h"
 
 typedef struct planner_alternative {
     uint32_t option; /* within the class; UINT32_MAX: there is no other */
@@ -21,14 +22,13 @@ typedef struct planner_improve_params {
     planner_block block;  /* that repeats; period 0: none does */
 } planner_improve_params;
 
-/* options: [n_nodes]. alternatives: [n_nodes], of the nodes tried; or NULL. */
-clv_status planner_improve(const planner_schedule *s,
-                           const planner_improve_params *params,
-                           uint32_t *options, planner_alternative *alternatives,
-                           planner_value *value);
+/* options: [n_nodes]. alternatives: [n_nodes], of the nodes tried; or NULL.
+ * trials: of any choice. */
+void planner_improve(planner_trials *trials,
+                     const planner_improve_params *params, uint32_t *options,
+                     planner_alternative *alternatives, planner_value *value);
 
 /* The makespan with each option of each node while all else stays, node by
  * node, into ns. Of copies of the block that are chosen alike, one is tried. */
-clv_status planner_improve_all(const planner_schedule *s,
-                               const planner_block *block,
-                               const uint32_t *options, double *ns);
+void planner_improve_all(planner_trials *trials, const planner_block *block,
+                         const uint32_t *options, double *ns);

@@ -92,16 +92,18 @@ static void find_partial(const planner_schedule *s, planner_state *state,
             need_slot(s, state, parts[joining].device, first + i, true, out);
 }
 
-/* Ends the steps that a device waits for because of these pieces. */
+/* Ends the steps that a device waits for because of these pieces. n: needs of
+ * the last one. */
 static void end_steps(const planner_schedule *s, planner_state *state,
                       const planner_step_node *node,
-                      const planner_part_need *parts, uint32_t n_parts)
+                      const planner_part_need *parts, uint32_t n_parts,
+                      needs *n)
 {
-    needs n;
     for (uint32_t i = 0; i < n_parts && state->open; i++) {
-        find_needs(s, state, node, &parts[i], &n);
-        for (uint32_t k = 0; k < n.n; k++) {
-            const planner_slot *slot = planner_state_slot(s, state, n.slots[k]);
+        find_needs(s, state, node, &parts[i], n);
+        for (uint32_t k = 0; k < n->n; k++) {
+            const planner_slot *slot =
+                planner_state_slot(s, state, n->slots[k]);
             if (filling(s, state, slot))
                 state->open &= ~(1u << slot->device);
         }
@@ -499,9 +501,12 @@ void planner_state_add(const planner_schedule *s, planner_state *state,
     const planner_part_need *part = t->parts + parts->first;
     uint32_t first = state->n_slots;
     needs n;
-    end_steps(s, state, node, part, parts->n);
+    /* Ending steps of other devices changes nothing in what one piece needs. */
+    const bool found = parts->n == 1 && state->open;
+    end_steps(s, state, node, part, parts->n, &n);
     for (uint32_t i = 0; i < parts->n; i++) {
-        find_needs(s, state, node, &part[i], &n);
+        if (!found)
+            find_needs(s, state, node, &part[i], &n);
         if (part[i].joins)
             find_partial(s, state, part, i, first, &n);
         if (part[i].after)

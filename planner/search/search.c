@@ -227,9 +227,10 @@ static clv_status repair(const planner_schedule *s, uint32_t *options,
 
 /* The choice under the problem's own constraints. A price moves all copies of a
  * block at once; improvement moves them one by one, up to the limit. */
-static clv_status settle(const planner_schedule *s, uint32_t without,
+static clv_status settle(planner_trials *trials, uint32_t without,
                          planner_finding *found)
 {
+    const planner_schedule *s = trials->s;
     planner_improve_params params = {.max_rounds = MAX_ROUNDS,
                                      .constrained = true};
     planner_value value = value_of(s, found);
@@ -239,22 +240,22 @@ static clv_status settle(const planner_schedule *s, uint32_t without,
         CLV_TRY(constrain(s, without, found));
     value = value_of(s, found);
     if (planner_value_legal(value))
-        CLV_TRY(planner_assign(s, found->options, &value));
+        CLV_TRY(planner_assign(trials, found->options, &value));
     planner_block_find(s->tables->problem, 2, &params.block);
     for (int i = 0; i < 2 && (!i || !planner_value_legal(value)); i++) {
         if (i)
             CLV_TRY(repair(s, found->options, &value));
-        CLV_TRY(planner_improve(s, &params, found->options, found->alternatives,
-                                &value));
+        planner_improve(trials, &params, found->options, found->alternatives,
+                        &value);
     }
     found->ns = value.ns;
     return CLV_OK;
 }
 
 /* Goes on from the known choice if that is better than what was found. */
-static clv_status consider_known(const planner_schedule *s,
-                                 planner_finding *found)
+static clv_status consider_known(planner_trials *trials, planner_finding *found)
 {
+    const planner_schedule *s = trials->s;
     const planner_solve_problem *p = s->tables->problem;
     planner_improve_params params = {.max_rounds = MAX_ROUNDS,
                                      .constrained = true};
@@ -270,18 +271,17 @@ static clv_status consider_known(const planner_schedule *s,
         known.options[i] = p->known[i] - p->nodes[i].first_option;
     known.ns = planner_evaluate(s, known.options, state, NULL, NULL);
     planner_value value = value_of(s, &known);
-    clv_status status = CLV_OK;
     if (planner_value_better(value, value_of(s, found))) {
         memcpy(found->options, known.options,
                p->n_nodes * sizeof *known.options);
         planner_block_find(p, 2, &params.block);
-        status = planner_improve(s, &params, found->options,
-                                 found->alternatives, &value);
+        planner_improve(trials, &params, found->options, found->alternatives,
+                        &value);
         found->ns = value.ns;
     }
     free(known.options);
     free(state);
-    return status;
+    return CLV_OK;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -312,6 +312,7 @@ clv_status planner_search(const planner_solve_problem *problem,
     const planner_find_params params = {.without = without};
     planner_tables tables;
     planner_schedule schedule;
+    planner_trials trials = {0};
     planner_finding found = {0};
     *out = (planner_solution){0};
     CLV_TRY(planner_tables_make(problem, &tables));
@@ -323,15 +324,18 @@ clv_status planner_search(const planner_solve_problem *problem,
                             ? planner_find(&schedule, &params, &found)
                             : core_no_memory("to search for a plan");
     if (!status)
-        status = settle(&schedule, without, &found);
+        status = planner_trials_make(&schedule, &trials);
+    if (!status)
+        status = settle(&trials, without, &found);
     if (!status && problem->known)
-        status = consider_known(&schedule, &found);
+        status = consider_known(&trials, &found);
     if (!status)
         fill(problem, &found, out);
     else
         planner_solution_finish(out);
     free(found.options);
     free(found.alternatives);
+    planner_trials_finish(&trials);
     planner_tables_finish(&tables);
     return status;
 }

@@ -407,12 +407,15 @@ static void test_points(void **state)
         problem *q = chain_of_lanes(&r, 400, ring, copy_ns);
         const planner_block none = {0};
         truth t = {.tables = {0}};
+        planner_trials trials;
         uint32_t options[400], near = 0, n = 0;
         double ns[1200], *at = ns;
         truth_make(&t, q);
         for (uint32_t j = 0; j < 400; j++)
             options[j] = test_below(&r, 3);
-        assert_ok(planner_improve_all(&t.schedule, &none, options, ns));
+        assert_ok(planner_trials_make(&t.schedule, &trials));
+        planner_improve_all(&trials, &none, options, ns);
+        planner_trials_finish(&trials);
         for (uint32_t j = 0; j < 400; j++) {
             const uint32_t own = options[j];
             for (options[j] = 0; options[j] < 3; options[j]++, n++) {
