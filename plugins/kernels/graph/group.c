@@ -28,7 +28,7 @@ static bool may_join(const gpu_fusion *f, const gpu_fused *fused,
 /* Whether the product can be fused with the first, which may be itself. */
 static bool takes(const gpu_node *product, const gpu_node *first)
 {
-    return gpu_is_gemv(first) ? gpu_fused_takes(product, first)
+    return gpu_is_gemv(first) ? gpu_gemv_fused_takes(product, first)
                               : gpu_wgmma_fused_takes(product, first);
 }
 

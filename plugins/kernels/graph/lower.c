@@ -72,7 +72,7 @@ static clv_status lower_fused(gpu_lowering *lowering, gpu_fusion *fusion,
     for (uint32_t i = 0; i < fused->n_covered; i++)
         fusion->covered[fused->covered[i]] = true;
     return gpu_is_gemv(&fused->members[0].product)
-               ? gpu_fused_lower(lowering, fused)
+               ? gpu_gemv_fused_lower(lowering, fused)
                : gpu_wgmma_fused_lower(lowering, fused);
 }
 

@@ -1,6 +1,6 @@
 /* Products of the same x as one kernel by warp groups. */
+#include "ops/fused.h"
 #include "ops/gemm_wgmma.h"
-#include "ops/gemv_tensor.h"
 #include "ops/tiles.h"
 
 bool gpu_wgmma_fused_takes(const gpu_node *product, const gpu_node *first)

@@ -1,4 +1,5 @@
 #include "ops/gemv_series.h"
+#include "ops/fused.h"
 #include "ops/tiles.h"
 
 #define WARPS 8 /* of a group */
@@ -153,7 +154,7 @@ static bool takes(const gpu_step *step, const gpu_step *first)
     const gpu_fused *f = &step->fused;
     const gpu_node *p = product_of(step);
     for (uint32_t i = 0; i < f->n; i++)
-        if (!gpu_fused_takes(&f->members[i].product, product_of(first)) ||
+        if (!gpu_gemv_fused_takes(&f->members[i].product, product_of(first)) ||
             !gpu_keeps_tiles(&f->members[i].product))
             return false;
     return gpu_max_rows(&p->in[0]) == 1 && p->in[1].d.dims[1] % 32 == 0 &&

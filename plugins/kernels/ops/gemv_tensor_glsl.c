@@ -1,5 +1,6 @@
 #include "ops/gemv_tensor_glsl.h"
 #include "code/formats.h"
+#include "ops/fused.h"
 #include "ops/gemv_tensor.h"
 #include "ops/tiles.h"
 #include "lower/variant.h"
@@ -265,8 +266,9 @@ static shape prefer_for(const gpu_fused *fused)
     return s;
 }
 
-clv_status gpu_fused_lower_glsl(gpu_lowering *lowering, const gpu_fused *fused,
-                                const uint32_t *tiles, uint32_t angles)
+clv_status gpu_gemv_glsl_fused_lower(gpu_lowering *lowering,
+                                     const gpu_fused *fused,
+                                     const uint32_t *tiles, uint32_t angles)
 {
     const gpu_node *first = &fused->members[0].product;
     const shape s = prefer_for(fused);

@@ -11,5 +11,6 @@ void gpu_gemv_glsl_variants(const gpu_node *node, gpu_variants *out);
 clv_status gpu_gemv_glsl_lower(gpu_lowering *lowering, const gpu_node *node,
                                uint32_t id, uint32_t tiles);
 /* tiles: by member; angles: of a rope, if there is one. */
-clv_status gpu_fused_lower_glsl(gpu_lowering *lowering, const gpu_fused *fused,
-                                const uint32_t *tiles, uint32_t angles);
+clv_status gpu_gemv_glsl_fused_lower(gpu_lowering *lowering,
+                                     const gpu_fused *fused,
+                                     const uint32_t *tiles, uint32_t angles);
