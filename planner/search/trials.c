@@ -20,8 +20,8 @@ struct planner_point {
 
 /* What came of trying an option. */
 struct planner_outcome {
-    uint32_t until; /* it goes by the options of the nodes before this one; 0:
-                       it was not tried */
+    uint32_t until; /* it depends on options before this node only; 0: it was
+                       not tried */
     bool alike;     /* from there on, the schedules run on alike */
     double shift;   /* of what is there; after the last node: the makespan */
     double copies;  /* and of the queues of copies, if they are not alike */

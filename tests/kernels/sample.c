@@ -15,6 +15,16 @@ const gpu_target sample_target = {
     .units = 2,
 };
 
+const gpu_target sample_warp_groups = {
+    .max_group = 256,
+    .max_group_size = {256, 256, 64},
+    .local_bytes = 48 * 1024,
+    .max_binding = 128 << 20,
+    .units = 2,
+    .plain_matrix = true,
+    .wgmma_bytes = 96 * 1024,
+};
+
 static uint32_t seed = 1;
 
 static uint32_t random_bits(void)

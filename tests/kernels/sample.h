@@ -6,6 +6,8 @@
 
 /* A small device. */
 extern const gpu_target sample_target;
+/* The same with warp groups, by plain code. */
+extern const gpu_target sample_warp_groups;
 
 typedef struct sample {
     graph g;

@@ -390,10 +390,7 @@ static uint32_t count_dispatches(const gpu_target *target, int64_t n)
  */
 static void test_warp_groups(void **state)
 {
-    gpu_target target = sample_target;
-    target.plain_matrix = true;
-    target.local_bytes = 48 * 1024;
-    target.wgmma_bytes = 96 * 1024;
+    gpu_target target = sample_warp_groups;
     runner *r = runner_open(&target);
     (void)state;
     if (!r)

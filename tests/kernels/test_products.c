@@ -299,10 +299,7 @@ static void test_warp_groups(void **state)
         {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},
         {CLV_DTYPE_Q5_K, 0, 0, 20, 768, 33, 3, true, false, 0},
         {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0}};
-    gpu_target target = sample_target;
-    target.plain_matrix = true;
-    target.local_bytes = 48 * 1024;
-    target.wgmma_bytes = 96 * 1024;
+    gpu_target target = sample_warp_groups;
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
