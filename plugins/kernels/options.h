@@ -29,6 +29,11 @@
         .help = "which kernel of several: fast: what was found the quickest "  \
                 "before, else a guess; exhaustive: what was not tried before " \
                 "is; off: guesses"),                                           \
+    GPU_OPTION(BOOL, "series", "on",                                           \
+        .help = "with matrix instructions of warp groups: products of one "    \
+                "row that follow one another are one kernel, whose groups "    \
+                "wait for each other; off where programs run on the device "   \
+                "at once"),                                                    \
     GPU_OPTION(INT, "max_memory", "0", .min = 0, .max = 1 << 24,               \
         .help = "MiB of each device's memory that may be taken; 0: what the "  \
                 "driver says, less a margin"),                                 \

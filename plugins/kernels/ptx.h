@@ -10,6 +10,16 @@
 
 #include <stdbool.h>
 
+#define GPU_PTX_LEAST 80 /* compute capability of kernels with inline PTX */
+#define GPU_PTX_WGMMA 90 /* and of those that are opened */
+#define GPU_PTX_WGMMA_BYTES                                                    \
+    0x38c00 /* of a group's local memory there; OpenCL                         \
+               says 48 KiB */
+
+/* A kernel to try whether a driver takes what is opened. */
+#define GPU_PTX_PROBE "opens"
+extern const char gpu_ptx_probe[];
+
 /* Whether a kernel's source has such lines. */
 bool gpu_ptx_is_closed(const char *source);
 
@@ -18,3 +28,9 @@ bool gpu_ptx_is_closed(const char *source);
  * where the host's memory ran out. */
 char *gpu_ptx_open(const clv_host_api *host, const char *ptx, size_t size,
                    const char **why);
+
+/* The text for launches that are not OpenCL's, to be freed by clv_free(): where
+ * it reads OpenCL's registers, offsets of a launch are 0, and how many groups
+ * there are is read as in CUDA. NULL: as of gpu_ptx_open(). */
+char *gpu_ptx_detach(const clv_host_api *host, const char *text,
+                     const char **why);

@@ -3,24 +3,14 @@
 #include "program.h"
 #include "source.h"
 
+#include <ptx.h>
+
 #include <string.h>
 
-#define NV_COMPUTE_CAPABILITY_MAJOR 0x4000
-#define NV_COMPUTE_CAPABILITY_MINOR 0x4001
-#define HOPPER 90
-#define HOPPER_LOCAL_BYTES 0x38c00 /* of a group; OpenCL says 48 KiB */
-
-/* Of an NVIDIA device, as 10 times the major and the minor; 0: it is none. */
-static cl_uint compute_capability(const clv_plugin_device *dev)
+static uint32_t compute_capability(const clv_plugin_device *dev)
 {
-    cl_uint major = 0, minor = 0;
-    if (!strstr(dev->props->platform_name, "NVIDIA") ||
-        dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MAJOR,
-                               sizeof major, &major, NULL) ||
-        dev->cl->GetDeviceInfo(dev->props->id, NV_COMPUTE_CAPABILITY_MINOR,
-                               sizeof minor, &minor, NULL))
-        return 0;
-    return major * 10 + minor;
+    return ocl_compute_capability(dev->cl, dev->props->platform,
+                                  dev->props->id);
 }
 
 static bool option_is(const clv_plugin_device *dev, const char *key,
@@ -40,10 +30,10 @@ static clv_status find_wgmma(clv_plugin_device *dev, uint32_t *bytes)
     if (option_is(dev, "wgmma", "plain") && option_is(dev, "matrix", "plain"))
         *bytes = dev->props->local_bytes;
     if (!option_is(dev, "wgmma", "auto") || !option_is(dev, "matrix", "auto") ||
-        compute_capability(dev) != HOPPER)
+        compute_capability(dev) != GPU_PTX_WGMMA)
         return CLV_OK;
     CLV_TRY(ocl_source_opens(dev, &opens));
-    *bytes = opens ? HOPPER_LOCAL_BYTES : 0;
+    *bytes = opens ? GPU_PTX_WGMMA_BYTES : 0;
     return CLV_OK;
 }
 
@@ -62,8 +52,8 @@ clv_status ocl_target(clv_plugin_device *dev)
         .fp16_storage = true,
         .int8_storage = true,
         .int_dot = ocl_has_extension(p, "cl_khr_integer_dot_product"),
-        .nvidia_ptx =
-            option_is(dev, "matrix", "auto") && compute_capability(dev) >= 80,
+        .nvidia_ptx = option_is(dev, "matrix", "auto") &&
+                      compute_capability(dev) >= GPU_PTX_LEAST,
         .plain_matrix = option_is(dev, "matrix", "plain"),
         .series = option_is(dev, "series", "on"),
         .unified = dev->zero_copy,

@@ -2,17 +2,14 @@
 #include "image.h"
 
 #include <ctype.h>
+#include <handlers.h>
 #include <ids.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define MAX_PLATFORMS 32
-
-/* Of the extension cl_khr_device_uuid and cl_khr_pci_bus_info. */
-#define DEVICE_UUID 0x106A
+/* Of the extension cl_khr_pci_bus_info. */
 #define PCI_BUS_INFO 0x410F
 /* Of cl_nv_device_attribute_query: bus, and slot with function. */
 #define NV_PCI_BUS 0x4008
@@ -47,11 +44,7 @@ static uint64_t number_of(const ocl_api *cl, cl_device_id id,
 
 bool ocl_has_extension(const ocl_properties *device, const char *name)
 {
-    size_t n = strlen(name);
-    for (const char *p = device->extensions; (p = strstr(p, name)); p += n)
-        if ((p == device->extensions || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-            return true;
-    return false;
+    return ocl_extension_among(device->extensions, name);
 }
 
 static void find_bus(const ocl_api *cl, ocl_properties *d)
@@ -78,7 +71,7 @@ static void find_uuid(const ocl_api *cl, ocl_properties *d)
     if (d->is_cpu)
         memcpy(d->info.uuid, CLV_UUID_HOST, sizeof d->info.uuid);
     else if (!ocl_has_extension(d, "cl_khr_device_uuid") ||
-             cl->GetDeviceInfo(d->id, DEVICE_UUID, sizeof d->info.uuid,
+             cl->GetDeviceInfo(d->id, OCL_DEVICE_UUID, sizeof d->info.uuid,
                                d->info.uuid, NULL))
         memset(d->info.uuid, 0, sizeof d->info.uuid);
 }
@@ -190,27 +183,19 @@ static uint32_t find_platform(const ocl_api *cl, cl_platform_id platform,
     return found;
 }
 
-/* Some drivers install handlers when they are first asked; those are the
- * application's. */
 static uint32_t find_all(const ocl_api *cl, ocl_properties *out)
 {
-    struct sigaction before[NSIG], after;
-    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_platform_id platforms[OCL_MAX_PLATFORMS];
     cl_uint n = 0;
     uint32_t found = 0;
-    bool known[NSIG] = {false};
-    for (int s = 1; s < NSIG; s++)
-        known[s] = !sigaction(s, NULL, &before[s]);
-    if (cl->GetPlatformIDs(MAX_PLATFORMS, platforms, &n))
+    gpu_handlers handlers;
+    gpu_handlers_keep(&handlers);
+    if (cl->GetPlatformIDs(OCL_MAX_PLATFORMS, platforms, &n))
         n = 0;
-    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
+    for (cl_uint i = 0; i < n && i < OCL_MAX_PLATFORMS; i++)
         found += find_platform(cl, platforms[i], out + found,
                                OCL_MAX_DEVICES - found);
-    for (int s = 1; s < NSIG; s++)
-        if (known[s] && !sigaction(s, NULL, &after) &&
-            (after.sa_handler != before[s].sa_handler ||
-             after.sa_flags != before[s].sa_flags))
-            sigaction(s, &before[s], NULL);
+    gpu_handlers_restore(&handlers);
     qsort(out, found, sizeof *out, compare);
     for (uint32_t i = 0; i < found; i++)
         gpu_id_of(out[i].info.name, out[i].info.id);

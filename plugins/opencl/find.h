@@ -4,8 +4,6 @@
 
 #include "cl.h"
 
-#define OCL_MAX_DEVICES 64
-
 /* What a device answers about itself. */
 typedef struct ocl_properties {
     cl_platform_id platform;

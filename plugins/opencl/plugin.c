@@ -28,10 +28,6 @@ static const clv_option options[] = {
                    "matrix instructions of warp groups; auto: where the device "
                    "has them (NVIDIA, compute capability 9.0); plain: by plain "
                    "code, slowly, for tests, with matrix=plain"),
-    GPU_OPTION(BOOL, "series", "on",
-               .help = "where wgmma is in use: products of one row that follow "
-                       "one another are one kernel, whose groups wait for each "
-                       "other; off where programs run on the device at once"),
     GPU_OPTION(STRING, "options", "",
                .help = "for the compiler of kernels, in addition to ours"),
     GPU_OPTION(STRING, "loader", "",

@@ -31,35 +31,11 @@ static gpu_entry entry_of(const clv_plugin_device *dev, const char *text)
     return (gpu_entry){dev->base.host, "kernel", dev->identity, text};
 }
 
-/* The compiler's words, line by line to the log; the first that names an error,
- * or the first, to `first`. */
 static void log_words(clv_plugin_device *dev, cl_program program, char *first,
                       size_t first_size)
 {
-    const clv_host_api *host = dev->base.host;
-    size_t size = 0;
-    dev->cl->GetProgramBuildInfo(program, dev->props->id, CL_PROGRAM_BUILD_LOG,
-                                 0, NULL, &size);
-    char *log = size > 1 && size < 1 << 24
-                    ? host->alloc(host->host, size + 1, 64)
-                    : NULL;
-    if (log &&
-        !dev->cl->GetProgramBuildInfo(program, dev->props->id,
-                                      CL_PROGRAM_BUILD_LOG, size, log, NULL)) {
-        log[size] = 0;
-        const char *at = strstr(log, "error");
-        while (at && at > log && at[-1] != '\n')
-            at--;
-        at = at ? at : log;
-        snprintf(first, first_size, "%.*s", (int)strcspn(at, "\n"), at);
-        for (char *line = log, *end; *line; line = end) {
-            end = line + strcspn(line, "\n");
-            if (*end)
-                *end++ = 0;
-            host->log(host->host, CLV_LOG_DEBUG, NULL, 0, line);
-        }
-    }
-    clv_free(host, log);
+    ocl_log_words(dev->base.host, dev->cl, program, dev->props->id, first,
+                  first_size);
 }
 
 /* A program of the driver's code; NULL: it is refused. */
@@ -98,35 +74,13 @@ static cl_program load(clv_plugin_device *dev, const char *name,
     return program;
 }
 
-/* The driver's code of a program; *out NULL: it gives none. */
-static clv_status code_of(clv_plugin_device *dev, cl_program program,
-                          unsigned char **out, size_t *size)
-{
-    const clv_host_api *host = dev->base.host;
-    *out = NULL;
-    *size = 0;
-    if (dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size,
-                                size, NULL) ||
-        !*size)
-        return CLV_OK;
-    unsigned char *code = clv_new(host, *size);
-    if (!code)
-        return CLV_ERR_NO_MEMORY;
-    if (!dev->cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof code,
-                                 &code, NULL))
-        *out = code;
-    else
-        clv_free(host, code);
-    return CLV_OK;
-}
-
 /* Without memory for it, it is built again the next time. */
 static void store(clv_plugin_device *dev, cl_program program, const char *text)
 {
     const gpu_entry entry = entry_of(dev, text);
     size_t size;
     unsigned char *code;
-    if (!code_of(dev, program, &code, &size) && code)
+    if (!ocl_binary(dev->base.host, dev->cl, program, &code, &size) && code)
         gpu_entry_put(&entry, code, size);
     clv_free(dev->base.host, code);
 }
@@ -159,7 +113,7 @@ static clv_status open_program(clv_plugin_device *dev, const char *name,
     const char *why = "its binary cannot be read";
     size_t size;
     unsigned char *code;
-    CLV_TRY(code_of(dev, *program, &code, &size));
+    CLV_TRY(ocl_binary(dev->base.host, dev->cl, *program, &code, &size));
     char *ptx = code ? gpu_ptx_open(host, (char *)code, size, &why) : NULL;
     clv_free(host, code);
     if (!ptx && !why)
@@ -264,14 +218,9 @@ clv_status ocl_source_build(clv_plugin_device *dev, const char *name,
 
 clv_status ocl_source_opens(clv_plugin_device *dev, bool *opens)
 {
-    static const char text[] =
-        "__kernel void opens(__global uint *p)\n"
-        "{\n"
-        "    asm volatile(\"//@wgmma.fence.sync.aligned;\" ::: \"memory\");\n"
-        "    p[get_global_id(0)] = 1u;\n"
-        "}\n";
     cl_program program;
-    clv_status status = ocl_source_build(dev, "opens", text, &program);
+    clv_status status =
+        ocl_source_build(dev, GPU_PTX_PROBE, gpu_ptx_probe, &program);
     *opens = !status;
     if (!status || status == CLV_ERR_NO_MEMORY)
         return status;

@@ -532,6 +532,31 @@ static void test_ptx_opened(void **state)
     assert_false(gpu_ptx_is_closed("// a"));
 }
 
+static void detach_text(const char *text, const char *want)
+{
+    const char *why = NULL;
+    char *out = gpu_ptx_detach(&test_host, text, &why);
+    if (want)
+        assert_string_equal(out, want);
+    else
+        assert_null(out);
+    assert_int_equal(why != NULL, want == NULL);
+    clv_free(&test_host, out);
+}
+
+/* Registers that OpenCL alone sets are not read any more. */
+static void test_ptx_detached(void **state)
+{
+    (void)state;
+    detach_text("mov.b32 %r1, %envreg0;\nmov.b32 %r2, %envreg5;\n",
+                "mov.b32 %r1, 0;\nmov.b32 %r2, 0;\n");
+    detach_text("%envreg6 %envreg7 %envreg8", "%nctaid.x %nctaid.y %nctaid.z");
+    detach_text("mov.u32 %r1, %tid.x;", "mov.u32 %r1, %tid.x;");
+    detach_text("mov.b32 %r1, %envreg9;", NULL);
+    detach_text("mov.b32 %r1, %envreg12;", NULL);
+    detach_text("mov.b32 %r1, %envreg;", NULL);
+}
+
 /* Gate and up behind a norm, of rows that a group keeps in registers or not. */
 static void compile_gated(compiler *c, uint32_t dtype, int64_t in)
 {
@@ -810,6 +835,7 @@ int main(void)
         cmocka_unit_test(test_glsl_halves),
         cmocka_unit_test(test_glsl_matrices),
         cmocka_unit_test(test_ptx_opened),
+        cmocka_unit_test(test_ptx_detached),
         cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_ptx_series),

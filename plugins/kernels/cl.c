@@ -47,6 +47,31 @@ const ocl_api *ocl_load(const char *path, const char **reason)
     return api;
 }
 
+uint32_t ocl_compute_capability(const ocl_api *cl, cl_platform_id platform,
+                                cl_device_id device)
+{
+    char name[128] = "";
+    cl_uint major = 0, minor = 0;
+    if (cl->GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name,
+                            NULL) ||
+        !strstr(name, "NVIDIA") ||
+        cl->GetDeviceInfo(device, OCL_NV_CAPABILITY_MAJOR, sizeof major, &major,
+                          NULL) ||
+        cl->GetDeviceInfo(device, OCL_NV_CAPABILITY_MINOR, sizeof minor, &minor,
+                          NULL))
+        return 0;
+    return major * 10 + minor;
+}
+
+bool ocl_extension_among(const char *extensions, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *p = extensions; (p = strstr(p, name)); p += n)
+        if ((p == extensions || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+            return true;
+    return false;
+}
+
 const char *ocl_error_name(cl_int error)
 {
     switch (error) {
@@ -144,4 +169,52 @@ clv_status ocl_fail(const clv_host_api *host, cl_int error, const char *format,
     snprintf(text, sizeof text, "%s: %s (%d)%s", what, ocl_error_name(error),
              (int)error, remedy(status));
     return host->set_error(host->host, status, error, text);
+}
+
+void ocl_log_words(const clv_host_api *host, const ocl_api *cl,
+                   cl_program program, cl_device_id device, char *first,
+                   size_t first_size)
+{
+    size_t size = 0;
+    cl->GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL,
+                            &size);
+    char *log = size > 1 && size < 1 << 24
+                    ? host->alloc(host->host, size + 1, 64)
+                    : NULL;
+    if (log && !cl->GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG,
+                                        size, log, NULL)) {
+        log[size] = 0;
+        const char *at = strstr(log, "error");
+        while (at && at > log && at[-1] != '\n')
+            at--;
+        at = at ? at : log;
+        snprintf(first, first_size, "%.*s", (int)strcspn(at, "\n"), at);
+        for (char *line = log, *end; *line; line = end) {
+            end = line + strcspn(line, "\n");
+            if (*end)
+                *end++ = 0;
+            host->log(host->host, CLV_LOG_DEBUG, NULL, 0, line);
+        }
+    }
+    clv_free(host, log);
+}
+
+clv_status ocl_binary(const clv_host_api *host, const ocl_api *cl,
+                      cl_program program, unsigned char **out, size_t *size)
+{
+    *out = NULL;
+    *size = 0;
+    if (cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size, size,
+                           NULL) ||
+        !*size)
+        return CLV_OK;
+    unsigned char *code = clv_new(host, *size);
+    if (!code)
+        return CLV_ERR_NO_MEMORY;
+    if (!cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof code, &code,
+                            NULL))
+        *out = code;
+    else
+        clv_free(host, code);
+    return CLV_OK;
 }
