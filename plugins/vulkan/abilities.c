@@ -128,6 +128,8 @@ void vk_abilities_read(const vk_instance_api *api,
     if (vk_extension_among(ext, n, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME))
         pushes.pNext = all.pNext, all.pNext = &pushes;
     api->GetPhysicalDeviceProperties2(p->handle, &all);
+    p->binary_import &=
+        vk_extension_among(ext, n, VK_NVX_BINARY_IMPORT_EXTENSION_NAME);
     p->push_descriptors = pushes.maxPushDescriptors >= GPU_MAX_BINDINGS;
     p->info.units = count_units(p, nv.shaderSMCount, &amd);
     read_features(api, vk_extension_among(ext, n, DOT_EXTENSION),
@@ -141,11 +143,13 @@ void vk_abilities_read(const vk_instance_api *api,
 
 /* --- enabled -------------------------------------------------------------- */
 
-void vk_enabling_fill(const vk_physical *p, vk_enabling *out)
+void vk_enabling_fill(const vk_physical *p, bool imports, vk_enabling *out)
 {
     memset(out, 0, sizeof *out);
     if (p->import_align)
         out->names[out->n++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    if (imports)
+        out->names[out->n++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
     if (p->push_descriptors)
         out->names[out->n++] = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
     if (p->int_dot) {

@@ -21,9 +21,10 @@ void vk_abilities_read(const vk_instance_api *api,
 bool vk_extension_among(const VkExtensionProperties *ext, uint32_t n,
                         const char *name);
 
-#define VK_MAX_EXTENSIONS 4u
+#define VK_MAX_EXTENSIONS 5u
 
-/* What a device is created with: extensions, and their features as a chain. */
+/* What a device is created with: extensions, and their features as a chain.
+ * imports: those that modules of PTX need, too. */
 typedef struct vk_enabling {
     const char *names[VK_MAX_EXTENSIONS];
     uint32_t n;
@@ -31,4 +32,4 @@ typedef struct vk_enabling {
     VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot;
     vk_matrix_features matrix;
 } vk_enabling;
-void vk_enabling_fill(const vk_physical *p, vk_enabling *out);
+void vk_enabling_fill(const vk_physical *p, bool imports, vk_enabling *out);

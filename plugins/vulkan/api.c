@@ -63,6 +63,11 @@ bool vk_device_load(const vk_instance_api *instance, VkDevice device,
     VK_DEVICE_FUNCTIONS(LOAD)
     OPTIONAL(GetMemoryHostPointerPropertiesEXT);
     OPTIONAL(CmdPushDescriptorSetKHR);
+    OPTIONAL(CreateCuModuleNVX);
+    OPTIONAL(CreateCuFunctionNVX);
+    OPTIONAL(DestroyCuModuleNVX);
+    OPTIONAL(DestroyCuFunctionNVX);
+    OPTIONAL(CmdCuLaunchKernelNVX);
     return !*missing;
 #undef GET
 }

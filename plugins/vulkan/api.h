@@ -44,6 +44,7 @@
     X(DestroyBuffer)                                                           \
     X(GetBufferMemoryRequirements)                                             \
     X(BindBufferMemory)                                                        \
+    X(GetBufferDeviceAddress)                                                  \
     X(CreateBufferView)                                                        \
     X(DestroyBufferView)                                                       \
     X(CreateImage)                                                             \
@@ -106,6 +107,11 @@ typedef struct vk_device_api {
     VK_DEVICE_FUNCTIONS(VK_MEMBER)
     PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT;
     PFN_vkCmdPushDescriptorSetKHR CmdPushDescriptorSetKHR;
+    PFN_vkCreateCuModuleNVX CreateCuModuleNVX;
+    PFN_vkCreateCuFunctionNVX CreateCuFunctionNVX;
+    PFN_vkDestroyCuModuleNVX DestroyCuModuleNVX;
+    PFN_vkDestroyCuFunctionNVX DestroyCuFunctionNVX;
+    PFN_vkCmdCuLaunchKernelNVX CmdCuLaunchKernelNVX;
 } vk_device_api;
 
 /* Opens the loader; false, with why in reason, where there is none. */

@@ -17,9 +17,11 @@ static VkResult make_buffer(clv_plugin_device *dev, vk_block *block,
         .pQueueFamilyIndices = families,
         .pNext = imported ? &external : NULL,
         .size = block->size,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+        .usage =
+            (dev->addresses ? VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT : 0u) |
+            VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+            VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+            VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     VkResult result =
         dev->api.CreateBuffer(dev->device, &info, NULL, &block->buffer);
     if (result)
@@ -51,9 +53,13 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
                         "type %u; use another type",
                         dev->label, (unsigned long long)block->size,
                         (unsigned)block->type);
+    const VkMemoryAllocateFlagsInfo addressed = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .pNext = pointer ? &import : NULL,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     const VkMemoryAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-        .pNext = pointer ? &import : NULL,
+        .pNext = dev->addresses ? (const void *)&addressed : addressed.pNext,
         .allocationSize = pointer ? block->size : need.size,
         .memoryTypeIndex = first_of(mask)};
     const uint64_t take =
@@ -70,7 +76,14 @@ static clv_status make_memory(clv_plugin_device *dev, vk_block *block,
     }
     result =
         dev->api.BindBufferMemory(dev->device, block->buffer, block->memory, 0);
-    return result ? vk_fail(dev, result, "vkBindBufferMemory") : CLV_OK;
+    const VkBufferDeviceAddressInfo whole = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+        .buffer = block->buffer};
+    if (result)
+        return vk_fail(dev, result, "vkBindBufferMemory");
+    if (dev->addresses)
+        block->address = dev->api.GetBufferDeviceAddress(dev->device, &whole);
+    return CLV_OK;
 }
 
 static clv_status fill_block(clv_plugin_device *dev, vk_block *block,

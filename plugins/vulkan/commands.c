@@ -127,6 +127,18 @@ void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
                                 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
+void vk_record_kernel_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
+{
+    const VkPipelineStageFlags kernels = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    const VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+        .dstAccessMask =
+            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+    dev->api.CmdPipelineBarrier(cb, kernels, kernels, 0, 1, &barrier, 0, NULL,
+                                0, NULL);
+}
+
 void vk_record_copy_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
 {
     const VkPipelineStageFlags copies = VK_PIPELINE_STAGE_TRANSFER_BIT;

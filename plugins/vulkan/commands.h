@@ -31,6 +31,8 @@ uint64_t vk_ticks(const vk_queue *queue, uint64_t a, uint64_t b);
 /* All that was recorded before is over and seen by what follows and the host.
  */
 void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb);
+/* The same for kernels alone. */
+void vk_record_kernel_barrier(clv_plugin_device *dev, VkCommandBuffer cb);
 /* The same of copies and fills alone, as queues have to that only copy. */
 void vk_record_copy_barrier(clv_plugin_device *dev, VkCommandBuffer cb);
 /* A COPY or FILL that was checked, for the queue of this work. */

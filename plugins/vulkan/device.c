@@ -1,7 +1,9 @@
 #include "device.h"
 
 #include "abilities.h"
+#include "compiler.h"
 #include "image.h"
+#include "imports.h"
 #include "kernel.h"
 #include "memory.h"
 #include "tune.h"
@@ -48,7 +50,7 @@ static VkResult create_device(clv_plugin_device *dev)
     const bool copies = p->info.copy_queues;
     const uint32_t same = copies && p->copy_family == p->family;
     vk_enabling more;
-    vk_enabling_fill(p, &more);
+    vk_enabling_fill(p, dev->addresses, &more);
     const VkDeviceQueueCreateInfo queues[] = {
         {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
          .queueFamilyIndex = p->family,
@@ -62,6 +64,7 @@ static VkResult create_device(clv_plugin_device *dev)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
         .pNext = more.chain,
         .vulkanMemoryModel = p->coop_matrix,
+        .bufferDeviceAddress = dev->addresses,
         .hostQueryReset = p->query_reset,
         .timelineSemaphore = VK_TRUE,
         .shaderFloat16 = p->fp16,
@@ -167,6 +170,7 @@ static clv_status start(clv_plugin_device *dev)
 {
     const clv_host_api *host = dev->base.host;
     const char *missing;
+    CLV_TRY(vk_imports_wanted(dev, &dev->addresses));
     VkResult result = create_device(dev);
     if (result) {
         dev->device = NULL;
@@ -193,6 +197,8 @@ static clv_status start(clv_plugin_device *dev)
                     .lock = &dev->tuning,
                     .identity = dev->identity,
                     .time = vk_time_program};
+    if (dev->addresses)
+        CLV_TRY(vk_imports_start(dev));
     CLV_TRY(vk_image_choose(dev, "storage", &dev->target.slices));
     CLV_TRY(vk_image_choose(dev, "weights", &dev->target.weights));
     vk_pipelines_open(dev);
@@ -232,6 +238,7 @@ clv_status vk_device_open(clv_plugin_instance *inst, uint32_t index,
         pthread_mutex_init(&dev->queue_locks[i], NULL);
     pthread_mutex_init(&dev->memory_lock, NULL);
     pthread_mutex_init(&dev->kernels_lock, NULL);
+    pthread_mutex_init(&dev->compiler_lock, NULL);
     pthread_mutex_init(&dev->cache.lock, NULL);
     pthread_mutex_init(&dev->tuning, NULL);
     clv_status status = clv_queue_new(inst->host, dev->phys->info.queue_depth,
@@ -254,6 +261,7 @@ void vk_device_close(clv_plugin_device *dev)
     vk_work_stop(dev);
     vk_kernels_close(dev);
     vk_pipelines_close(dev);
+    vk_compiler_close(dev);
     vk_memory_finish(dev);
     clv_queue_destroy(dev->base.queue);
     if (dev->device && dev->api.DestroyDevice)
@@ -262,6 +270,7 @@ void vk_device_close(clv_plugin_device *dev)
         pthread_mutex_destroy(&dev->queue_locks[i]);
     pthread_mutex_destroy(&dev->memory_lock);
     pthread_mutex_destroy(&dev->kernels_lock);
+    pthread_mutex_destroy(&dev->compiler_lock);
     pthread_mutex_destroy(&dev->cache.lock);
     pthread_mutex_destroy(&dev->tuning);
     clv_free(dev->base.host, dev);

@@ -47,6 +47,10 @@ struct clv_plugin_device {
     pthread_mutex_t tuning; /* one graph at a time, so that times are right */
     uint64_t max_range;     /* bytes of a binding */
     bool pushes;            /* descriptors into command buffers */
+    bool addresses;         /* buffers have them, and modules can be made */
+    bool imports;           /* kernels are modules of PTX, not pipelines */
+    pthread_mutex_t compiler_lock;
+    struct vk_compiler *compiler; /* of those; NULL: not opened yet */
     VkPipelineCache pipelines;
     size_t pipelines_size; /* bytes it began with */
     atomic_bool built;     /* a kernel, so that it may have grown */

@@ -67,7 +67,7 @@ static VkResult make_pipeline(clv_plugin_device *dev, vk_kernel *k,
 }
 
 /* Code from the cache that the driver refuses is compiled once more. */
-static clv_status build(clv_plugin_device *dev, vk_kernel *k)
+static clv_status build_pipeline(clv_plugin_device *dev, vk_kernel *k)
 {
     VkResult result = make_layouts(dev, k);
     clv_status status =
@@ -88,8 +88,17 @@ static clv_status build(clv_plugin_device *dev, vk_kernel *k)
     return status;
 }
 
+static clv_status build(clv_plugin_device *dev, const gpu_kernel *code,
+                        vk_kernel *k)
+{
+    return dev->imports ? vk_module_make(dev, code->name, code->source,
+                                         code->local, &k->module)
+                        : build_pipeline(dev, k);
+}
+
 static void destroy(clv_plugin_device *dev, vk_kernel *k)
 {
+    vk_module_destroy(dev, &k->module);
     dev->api.DestroyPipeline(dev->device, k->pipeline, NULL);
     dev->api.DestroyPipelineLayout(dev->device, k->layout, NULL);
     dev->api.DestroyDescriptorSetLayout(dev->device, k->set_layout, NULL);
@@ -128,7 +137,7 @@ clv_status vk_kernel_get(clv_plugin_device *dev, const gpu_kernel *code,
     k->source = clv_new(host, size);
     if (k->source)
         memcpy(k->source, code->source, size);
-    clv_status status = k->source ? build(dev, k) : CLV_ERR_NO_MEMORY;
+    clv_status status = k->source ? build(dev, code, k) : CLV_ERR_NO_MEMORY;
     if (status) {
         destroy(dev, k);
         return status;

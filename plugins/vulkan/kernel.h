@@ -1,7 +1,9 @@
-/* Kernels as pipelines, shared by the programs of a device. */
+/* Kernels as pipelines, or modules of PTX, shared by the programs of a device.
+ */
 #pragma once
 
 #include "device.h"
+#include "module.h"
 #include "kernels.h"
 
 typedef struct vk_kernel {
@@ -14,6 +16,7 @@ typedef struct vk_kernel {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipeline pipeline;
+    vk_module module; /* instead, where dev->imports */
 } vk_kernel;
 
 /* So many that no program uses stay for the next one. Drivers take long to make

@@ -13,6 +13,7 @@ struct vk_block {
     uint32_t type; /* in vk_memory_types */
     VkDeviceMemory memory;
     VkBuffer buffer;
+    uint64_t address; /* of the buffer, where the device has addresses */
     uint64_t size;
     uint64_t taken; /* of the device's budget */
     char *mapped;   /* NULL: not host-visible */

@@ -129,6 +129,7 @@ static bool read_features(const vk_instance_api *api, vk_physical *p)
     p->fp16_storage = f11.storageBuffer16BitAccess;
     p->int8_storage = f12.storageBuffer8BitAccess && f12.shaderInt8;
     p->query_reset = f12.hostQueryReset;
+    p->binary_import = f12.bufferDeviceAddress;
     return f12.timelineSemaphore;
 }
 

@@ -28,6 +28,7 @@ typedef struct vk_physical {
     bool subgroup_swaps;     /* shuffles and votes */
     bool query_reset;        /* of queries, by the host */
     bool push_descriptors;   /* of all arguments that a kernel has */
+    bool binary_import;      /* modules of PTX, and addresses of buffers */
     bool pci, memory_budget; /* extensions */
     bool separate;           /* its memory is not used as the host's */
     VkPhysicalDeviceMemoryProperties memory;

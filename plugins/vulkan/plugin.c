@@ -25,6 +25,10 @@ static const clv_option options[] = {
                .help = "cooperative matrices; auto: where the device has "
                        "them; bytes: of bytes too, for I8 and I4; plain: by "
                        "plain code, slowly, for tests"),
+    GPU_OPTION(ENUM, "ptx", "auto", .choices = "auto|on|off",
+               .help = "kernels in PTX, which NVIDIA's OpenCL compiles; auto: "
+                       "where driver and device have them "
+                       "(VK_NVX_binary_import, compute capability 8.0)"),
     GPU_OPTION(INT, "range", "0", .min = 0, .max = INT64_MAX,
                .help = "bytes of a buffer that a kernel can see at once, at "
                        "most; 0: as many as the device says"),

@@ -15,6 +15,7 @@ static vk_place find_place(const clv_binding *b)
 {
     const vk_buffer *buf = vk_buffer_of(b->buffer);
     return (vk_place){.buffer = buf->block->buffer,
+                      .address = buf->block->address,
                       .begin = buf->offset + b->offset,
                       .end = buf->offset + b->offset + b->size,
                       .limit = buf->block->size};

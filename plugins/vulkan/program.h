@@ -10,6 +10,7 @@
 /* Where a tensor lies: bytes of a Vulkan buffer; or an image as a whole. */
 typedef struct vk_place {
     VkBuffer buffer;
+    uint64_t address; /* of it, where the device has addresses */
     uint64_t begin, end;
     uint64_t limit;          /* of the Vulkan buffer */
     const vk_private *image; /* NULL: bytes */

@@ -60,7 +60,9 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
     if (!rec->places)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = vk_make_commands(dev, &rec->pool, &rec->cb);
-    return result || dev->pushes ? result : make_sets(prog, rec, dispatches, n);
+    if (result || dev->pushes || dev->imports)
+        return result;
+    return make_sets(prog, rec, dispatches, n);
 }
 
 void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec)
@@ -84,6 +86,7 @@ static vk_place find_arg(const clv_plugin_program *prog, const gpu_arg *arg,
         if (!buf)
             return (vk_place){.image = p};
         place = (vk_place){.buffer = buf->block->buffer,
+                           .address = buf->block->address,
                            .begin = buf->offset,
                            .end = buf->offset + buf->base.size,
                            .limit = buf->block->size};
@@ -169,7 +172,7 @@ void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
     clv_plugin_device *dev = prog->dev;
     arguments args;
     memcpy(rec->places, places, prog->base.n_tensors * sizeof *places);
-    for (uint32_t i = 0; i < n && !dev->pushes; i++) {
+    for (uint32_t i = 0; i < n && rec->sets; i++) {
         const uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
         describe(prog, rec->sets[i], &dispatches[i], places, &args);
         if (n_args)
@@ -218,7 +221,7 @@ static void order(clv_plugin_program *prog, const vk_recording *rec,
         needed |= clashes(t, &places[a], d->args[a].written);
     }
     if (needed) {
-        vk_record_barrier(prog->dev, rec->cb);
+        vk_record_kernel_barrier(prog->dev, rec->cb);
         t->n = 0;
     }
     for (uint32_t a = 0; a < n_args; a++) {
@@ -233,7 +236,7 @@ static void bind_args(const clv_plugin_program *prog, const vk_recording *rec,
     const vk_device_api *api = &prog->dev->api;
     const vk_kernel *k = prog->kernels[d->kernel];
     arguments args;
-    if (!prog->dev->pushes) {
+    if (rec->sets) {
         api->CmdBindDescriptorSets(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE,
                                    k->layout, 0, 1, &rec->sets[i], 0, NULL);
     } else if (k->n_args) {
@@ -243,19 +246,14 @@ static void bind_args(const clv_plugin_program *prog, const vk_recording *rec,
     }
 }
 
-static void record_one(clv_plugin_program *prog, const vk_recording *rec,
-                       const gpu_dispatch *d, uint32_t i,
-                       const int64_t *symbols, touched *t)
+static void record_pipeline(const clv_plugin_program *prog,
+                            const vk_recording *rec, const gpu_dispatch *d,
+                            uint32_t i, const int64_t *symbols,
+                            const uint32_t groups[3])
 {
     const vk_device_api *api = &prog->dev->api;
     const vk_kernel *k = prog->kernels[d->kernel];
     int32_t ints[GPU_MAX_INTS];
-    uint32_t groups[3];
-    for (uint32_t g = 0; g < 3; g++) {
-        groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
-        if (!groups[g])
-            return;
-    }
     for (uint32_t a = 0; a < k->n_args; a++) {
         vk_place place = find_arg(prog, &d->args[a], rec->places);
         ints[a] = place.image
@@ -264,13 +262,46 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
     }
     for (uint32_t p = k->n_args; p < k->n_ints; p++)
         ints[p] = (int32_t)gpu_expr_value(&d->params[p - k->n_args], symbols);
-    order(prog, rec, d, t);
     api->CmdBindPipeline(rec->cb, VK_PIPELINE_BIND_POINT_COMPUTE, k->pipeline);
     bind_args(prog, rec, d, i);
     if (k->n_ints)
         api->CmdPushConstants(rec->cb, k->layout, VK_SHADER_STAGE_COMPUTE_BIT,
                               0, 4 * k->n_ints, ints);
     api->CmdDispatch(rec->cb, groups[0], groups[1], groups[2]);
+}
+
+static void record_module(const clv_plugin_program *prog,
+                          const vk_recording *rec, const gpu_dispatch *d,
+                          const int64_t *symbols, const uint32_t groups[3])
+{
+    const vk_kernel *k = prog->kernels[d->kernel];
+    vk_launch launch = {.n_args = k->n_args,
+                        .n_params = k->n_ints - k->n_args,
+                        .groups = {groups[0], groups[1], groups[2]}};
+    for (uint32_t a = 0; a < k->n_args; a++) {
+        const vk_place place = find_arg(prog, &d->args[a], rec->places);
+        launch.args[a] = place.address + place.begin;
+    }
+    for (uint32_t p = 0; p < launch.n_params; p++)
+        launch.params[p] = (int32_t)gpu_expr_value(&d->params[p], symbols);
+    vk_module_launch(prog->dev, rec->cb, &k->module, &launch);
+}
+
+static void record_one(clv_plugin_program *prog, const vk_recording *rec,
+                       const gpu_dispatch *d, uint32_t i,
+                       const int64_t *symbols, touched *t)
+{
+    uint32_t groups[3];
+    for (uint32_t g = 0; g < 3; g++) {
+        groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
+        if (!groups[g])
+            return;
+    }
+    order(prog, rec, d, t);
+    if (prog->dev->imports)
+        record_module(prog, rec, d, symbols, groups);
+    else
+        record_pipeline(prog, rec, d, i, symbols, groups);
 }
 
 static void stamp(clv_plugin_program *prog, const vk_recording *rec, uint32_t i)

@@ -2,6 +2,7 @@
  * Which kernels a device keeps, by a driver that counts its pipelines.
  */
 #include "../../plugins/vulkan/image.h"
+#include "../../plugins/vulkan/imports.h"
 #include "../../plugins/vulkan/kernel.h"
 #include "../../plugins/vulkan/spirv.h"
 
@@ -32,6 +33,15 @@ clv_status vk_spirv(clv_plugin_device *dev, const char *source, bool fresh,
     (void)fresh;
     *n_words = 1;
     *words = clv_new(dev->base.host, 4);
+    return CLV_OK;
+}
+
+clv_status vk_imports_text(clv_plugin_device *dev, const char *name,
+                           const char *source, bool fresh, char **text)
+{
+    (void)name;
+    *text = clv_new(dev->base.host, strlen(source) + 8);
+    sprintf(*text, "%s %s", fresh ? "fresh" : "cached", source);
     return CLV_OK;
 }
 

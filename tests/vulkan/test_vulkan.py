@@ -98,6 +98,13 @@ class Devices(cli.Case):
                  "vulkan", "--set", "vulkan.devices=llvmpipe", *limit, env=ALL,
                  says=("vulkan.max_memory limits them to 1 MiB", "raise it"))
 
+    @unittest.skipUnless(os.path.exists(MODEL), "no nano-f16.gguf")
+    def test_ptx(self):
+        """By drivers that do not take it."""
+        self.bad("run", *PROMPT, "--devices", "vulkan", "--set",
+                 "vulkan.devices=llvmpipe", "--set", "vulkan.ptx=on", env=ALL,
+                 says=("ptx = on", "VK_NVX_binary_import", "use auto"))
+
 
 class Trials(cli.Case):
     """Kernels are tried before they are used."""
