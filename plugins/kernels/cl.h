@@ -23,6 +23,7 @@
 
 #define OCL_FUNCTIONS(F)                                                       \
     F(BuildProgram)                                                            \
+    F(CompileProgram)                                                          \
     F(CreateBuffer)                                                            \
     F(CreateCommandQueue)                                                      \
     F(CreateContext)                                                           \
