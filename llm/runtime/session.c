@@ -642,13 +642,13 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
 {
     const uint64_t n_vocab = s->model->hp->n_vocab;
     const llm_split split = choose_split(s, n, which);
-    const llm_split_text text = text_of(s, n);
     const uint64_t begin = clv_now_ns();
     uint32_t done;
     s->several = NULL;
     CLV_TRY(run_in_flight(s, ids, n, which, &split, rows, &done));
     s->rest = done < n;
-    bool steady = !done && split.length > llm_split_plain(&s->splits).length;
+    const bool alone = !done;
+    bool steady = true; /* what they take was known before */
     const bool several = !done && n >= 2 * split.length;
     if (several) {
         s->chunks = one_by_one(s, &split, n);
@@ -675,9 +675,9 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         keep_ids(s, ids + done, batch);
         done += batch;
     }
-    if (steady) /* what longer batches take was known before */
-        llm_split_judge(&s->splits, &text, s->latest,
-                        (double)(clv_now_ns() - begin));
+    if (alone)
+        llm_split_review(&s->splits, &split, s->latest, steady,
+                         (double)(clv_now_ns() - begin));
     if (s->latest && s->latest->learned == CLV_LEARNED_COSTS)
         llm_split_forget(&s->splits);
     return CLV_OK;

@@ -16,9 +16,12 @@
 #define NEAR_POSITIONS 1024
 /* Of more chunks in flight the first ones tell how long all take. */
 #define MAX_CHUNKS 8
-/* What takes more memory takes less time by this part. */
+/* What takes more memory takes less time by this part; in real time by the
+ * second one, unless runs showed it. */
 #define GAIN 0.03
 #define GAIN_REAL 0.1
+/* Longer batches run once if they should not take longer by more. */
+#define TRIAL 0.1
 
 static const uint32_t flights[] = {1, 2, 4};
 #define N_FLIGHTS (sizeof flights / sizeof *flights)
@@ -28,6 +31,8 @@ typedef struct batch {
     uint32_t length;
     llm_runner *runner;
     bool own; /* not one of the runners */
+    bool has_run;
+    double alone_ns; /* what the text takes, one batch at a time */
 } batch;
 
 typedef struct comparison {
@@ -100,9 +105,12 @@ static bool is_real(const llm_runner *runner)
     return false;
 }
 
-static double gain_of(const llm_runner *runner)
+void llm_split_review(llm_splits *s, const llm_split *split,
+                      const llm_runner *runner, bool steady, double ns)
 {
-    return is_real(runner) ? GAIN_REAL : GAIN;
+    if (split->length > llm_split_plain(s).length && is_real(runner) &&
+        (!steady || ns > split->plain_ns))
+        llm_split_forget(s);
 }
 
 void llm_split_judge(llm_splits *s, const llm_split_text *text,
@@ -114,10 +122,8 @@ void llm_split_judge(llm_splits *s, const llm_split_text *text,
         !is_real(runner))
         return;
     clv_log(runner->model->ctx, CLV_LOG_INFO,
-            "batches of %u tokens, %u in flight, took %.3f s; those of %u, one "
-            "at a time, should take %.3f",
-            c->split.length, c->split.n_flight, ns * 1e-9,
-            llm_split_plain(s).length, c->split.plain_ns * 1e-9);
+            "batches in flight took %.3f s, one at a time should take %.3f",
+            ns * 1e-9, c->split.plain_ns * 1e-9);
     c->split = llm_split_plain(s);
 }
 
@@ -175,19 +181,21 @@ static void finish(comparison *c, const llm_split *split)
     }
 }
 
-/* Whether devices that hold all weights do so beside the values of so many
- * batches. Those of the plain way are taken as they are. */
+/* Whether devices hold all weights beside the values of so many batches; those
+ * that work alone, all that the plan uses. The plain way is taken as it is. */
 static bool leaves_room(const comparison *c, const batch *b, uint32_t n_flight)
 {
     const clv_plan *plan = b->runner->plan;
+    const bool alone = clv_plan_summarise(plan).n_devices == 1;
     const uint64_t size = clv_model_describe(c->r->model)->size;
     clv_device *dev;
     if ((uint64_t)b->length * n_flight <= LLM_SPLIT_BATCH)
         return true;
     for (uint32_t i = 0; (dev = clv_plan_device(plan, i)); i++) {
         const clv_memory_use use = clv_plans_memory(&plan, 1, NULL, dev);
+        const uint64_t weights = alone ? use.weights : size;
         if (use.budget &&
-            size + use.states + use.values * n_flight > use.budget)
+            weights + use.states + use.values * n_flight > use.budget)
             return false;
     }
     return true;
@@ -247,12 +255,22 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
     return ns;
 }
 
+/* What another way than the plain one has to gain. What runs of the plain one
+ * took is compared with what runs of others take, not with what models say. */
+static double gain_of(const comparison *c, const batch *b, uint32_t n_flight)
+{
+    if (!is_real(b->runner))
+        return GAIN;
+    if (n_flight > 1 || c->r->fixed || !c->batches[0].has_run)
+        return GAIN_REAL;
+    return b->has_run ? GAIN : -TRIAL;
+}
+
 /* What takes less memory than the best so far, and no other plan, need not gain
  * anything, unless that is the plain way. */
 static void consider(comparison *c, const batch *b)
 {
     const llm_splits *s = c->s;
-    const double gain = gain_of(b->runner);
     const bool flies = clv_plan_summarise(b->runner->plan).n_devices > 1;
     if (!(c->best.plain_ns > 0))
         c->least = c->best.plain_ns = time_of_text(c, b, c->best.n_flight);
@@ -263,6 +281,7 @@ static void consider(comparison *c, const batch *b)
             continue;
         if ((n_flight == 1 && is_for_flight(b)) || !leaves_room(c, b, n_flight))
             continue;
+        const double gain = gain_of(c, b, n_flight);
         const uint32_t tokens = b->length * n_flight;
         const double ns = time_of_text(c, b, n_flight);
         if (ns >=
@@ -274,6 +293,31 @@ static void consider(comparison *c, const batch *b)
         c->best.n_flight = n_flight;
         c->best.planned = is_for_flight(b);
     }
+}
+
+/* Costs that the plan was not made by. In real time runs will tell. */
+static clv_status measure(const comparison *c, const batch *b)
+{
+    const llm_runner_params *p = &c->r->params;
+    if (clv_plan_summarise(b->runner->plan).predicted_ns > 0 ||
+        is_real(b->runner))
+        return CLV_OK;
+    return clv_profile_graph(c->r->model->ctx, b->runner->graph,
+                             &(clv_profile_params){.devices = p->devices,
+                                                   .n_devices = p->n_devices,
+                                                   .brief = true});
+}
+
+static bool has_run(const comparison *c, const batch *b)
+{
+    const uint32_t n = b->length < c->text->n ? b->length : c->text->n;
+    int64_t symbols[2];
+    clv_prediction prediction;
+    const uint32_t n_symbols =
+        llm_runner_symbols(b->runner, n, c->text->position, symbols);
+    return !clv_plan_predict(b->runner->plan, symbols, n_symbols,
+                             &prediction) &&
+           prediction.has_run;
 }
 
 /* With a plan of its own, which is kept until all are compared. */
@@ -289,6 +333,9 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
     b->length = length;
     b->own = !llm_runners_hold(c->r, b->runner);
     c->n_batches++;
+    CLV_TRY(measure(c, b));
+    b->has_run = has_run(c, b);
+    b->alone_ns = time_of_text(c, b, 1);
     consider(c, b);
     return CLV_OK;
 }
@@ -297,8 +344,8 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
 static bool may_gain(const batch *b)
 {
     const clv_plan_summary s = clv_plan_summarise(b->runner->plan);
-    return s.together_ns > 0 &&
-           s.together_ns < s.predicted_ns * (1 - gain_of(b->runner));
+    const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
+    return s.together_ns > 0 && s.together_ns < s.predicted_ns * (1 - gain);
 }
 
 /* A plan for several runs, in batches of this length. */
@@ -322,14 +369,21 @@ static clv_status try_length(comparison *c, uint32_t length)
                                                                   : status;
 }
 
-/* The longest ones first. If they are faster, shorter ones are not. */
+/* The longest ones first. If they are faster, shorter ones are not, and if they
+ * gain nothing by themselves, shorter ones do not, either. */
 static clv_status compare_longer(comparison *c)
 {
     const uint32_t n_ctx = c->text->n_ctx;
+    const batch *last = &c->batches[0];
     for (uint32_t n = LONGEST; n > LLM_SPLIT_BATCH; n /= 2) {
-        if (c->best.length > LLM_SPLIT_BATCH || !is_of_use(c, n))
+        if (!is_of_use(c, n))
             continue;
         CLV_TRY(try_length(c, n < n_ctx ? n : n_ctx));
+        last = &c->batches[c->n_batches - 1];
+        if (c->best.length > LLM_SPLIT_BATCH ||
+            (last != c->batches &&
+             last->alone_ns >= c->batches[0].alone_ns * (1 - GAIN)))
+            break;
     }
     return CLV_OK;
 }
@@ -418,15 +472,19 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
     }
     const clv_status status =
         lengths ? compare_lengths(&c) : compare_flights(&c);
+    const bool unsure = !r->fixed && lengths && c.n_batches &&
+                        is_real(c.batches[0].runner) && !c.batches[0].has_run;
     if (!status && !c.failed)
         *out = c.best;
     finish(&c, status ? NULL : out);
     if (status)
         return status;
     CLV_TRY(make_sure(&c, out));
-    known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
-    *known = key;
-    known->split = *out;
+    if (!unsure) {
+        known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
+        *known = key;
+        known->split = *out;
+    }
     clv_log(r->model->ctx, CLV_LOG_INFO,
             "%u tokens run in batches of %u, %u in flight%s", text->n,
             out->length, out->n_flight,

@@ -27,10 +27,22 @@ clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
                            : (uint32_t)plan->source->tensors[0].dims[0];
     assert_true(symbols[n_symbols - 1] >= n);
     n_predicted++;
-    *out = (clv_prediction){predict ? predict(n, n_runs, n_flight) : 0, 0};
+    *out = (clv_prediction){.ns = predict ? predict(n, n_runs, n_flight) : 0};
     out->ns *= plan->flight.n > 1 ? of_planned : 1;
     return predict ? CLV_OK
                    : clv_error(CLV_ERR_NOT_FOUND, "what it takes is not known");
+}
+
+/* Batches of up to so many tokens have run. */
+static uint32_t has_run = UINT32_MAX;
+clv_status __wrap_clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
+                                   uint32_t n_symbols, clv_prediction *out);
+clv_status __wrap_clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
+                                   uint32_t n_symbols, clv_prediction *out)
+{
+    (void)plan, (void)n_symbols;
+    *out = (clv_prediction){.ns = 1, .has_run = symbols[0] <= has_run};
+    return CLV_OK;
 }
 
 /* All plans work on both devices. */
@@ -99,6 +111,7 @@ static void close_shop(shop *s)
     rig_close(&s->world);
     predict = NULL;
     of_planned = 1;
+    has_run = UINT32_MAX;
     together = 0;
     on_both = true;
     budget = values = 0;
@@ -307,6 +320,76 @@ static void test_open_longer(void **state)
     close_shop(&s);
 }
 
+/* Batches of 2048 tokens take 6% less than those of 512. */
+static double less(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return n_runs * (45.0 + n);
+}
+
+/* They take so much more. */
+static double factor;
+static double more(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return (double)n_runs * n * (n > 512 ? factor : 1);
+}
+
+/* In real time, longer batches have a trial once the plain ones have run, and
+ * then go by what they took. */
+static void test_open_trial(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = less;
+    has_run = 0;
+    check(&s, 4096, 512, 1);                 /* it has to gain a tenth */
+    assert_int_equal(s.splits.n_choices, 0); /* and is asked again */
+    predict = more;
+    factor = 1.09;
+    has_run = 512;
+    check(&s, 4096, 2048, 1);
+    has_run = 2048;
+    check(&s, 4096, 2048, 1); /* what is kept does not change */
+    llm_split_forget(&s.splits);
+    check(&s, 4096, 512, 1);
+    llm_split_forget(&s.splits);
+    has_run = 512;
+    factor = 1.11;
+    check(&s, 4096, 512, 1);
+    llm_split_forget(&s.splits);
+    predict = less;
+    has_run = 2048;
+    check(&s, 4096, 2048, 1);
+    close_shop(&s);
+}
+
+/* Longer batches are reviewed while they teach, and where they took longer than
+ * others should. */
+static void test_review(void **state)
+{
+    (void)state;
+    shop s;
+    llm_split split = {.length = 2048, .n_flight = 1, .plain_ns = 1000};
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = long_ones;
+    check(&s, 4096, 2048, 1);
+    const llm_runner *runner = s.runners.items[0];
+    llm_split_review(&s.splits, &split, runner, true, 1000);
+    assert_int_equal(s.splits.n_choices, 1);
+    llm_split_review(&s.splits, &split, runner, true, 1001);
+    assert_int_equal(s.splits.n_choices, 0);
+    check(&s, 4096, 2048, 1);
+    llm_split_review(&s.splits, &split, runner, false, 1);
+    assert_int_equal(s.splits.n_choices, 0);
+    check(&s, 4096, 2048, 1);
+    split.length = 512;
+    llm_split_review(&s.splits, &split, runner, false, 1001);
+    assert_int_equal(s.splits.n_choices, 1);
+    close_shop(&s);
+}
+
 /* What is asked for stays, and what is not known is not chosen. */
 static void test_open_asked_for(void **state)
 {
@@ -328,15 +411,17 @@ static void test_open_room(void **state)
     shop s;
     open_shop(&s, "", (llm_splits){0});
     predict = long_ones;
-    on_both = false;
     values = 1000;
     budget = clv_model_describe(s.model)->size + values - 1;
     check(&s, 4096, 512, 1);
     llm_split_forget(&s.splits);
+    on_both = false; /* all that the plan uses is there */
+    check(&s, 4096, 2048, 1);
+    on_both = true;
     budget++;
+    llm_split_forget(&s.splits);
     check(&s, 4096, 2048, 1);
     predict = much;
-    on_both = true;
     llm_split_forget(&s.splits);
     check(&s, 4096, 512, 1); /* two of them work on twice as much */
     budget += values;
@@ -447,6 +532,8 @@ int main(void)
         cmocka_unit_test(test_asked_for),
         cmocka_unit_test(test_open_length),
         cmocka_unit_test(test_open_longer),
+        cmocka_unit_test(test_open_trial),
+        cmocka_unit_test(test_review),
         cmocka_unit_test(test_open_asked_for),
         cmocka_unit_test(test_open_room),
         cmocka_unit_test(test_open_fails),
