@@ -102,13 +102,15 @@ clv_status planner_predict_flight(clv_plan *plan)
     return status;
 }
 
-/* What runs took, as a part of what is forecast. */
-static double ratio_of(const clv_plan *plan, const int64_t *symbols)
+/* As the forecast has it, but for what runs of the plan took. */
+static clv_prediction correct(const clv_plan *plan, const int64_t *symbols,
+                              double ns)
 {
     planner_profile *profile;
     const clv_status status = planner_profile_of(plan->ctx, &profile);
     const double ratio = status ? 0 : planner_run_ratio(plan, profile, symbols);
-    return ratio > 0 ? ratio : 1;
+    return (clv_prediction){.ns = ratio > 0 ? ns * ratio : ns,
+                            .has_run = ratio > 0};
 }
 
 clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
@@ -125,8 +127,8 @@ clv_status clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
         status = planner_predict(plan, symbols, &forecast);
     if (status)
         return status;
-    *out = (clv_prediction){forecast->makespan_ns * ratio_of(plan, symbols),
-                            forecast->energy_nj};
+    *out = correct(plan, symbols, forecast->makespan_ns);
+    out->energy_nj = forecast->energy_nj;
     core_forecast_free(forecast);
     return CLV_OK;
 }
@@ -147,6 +149,6 @@ clv_status clv_plan_predict_flight(const clv_plan *plan, const int64_t *symbols,
                                       symbols + (size_t)i * n_symbols,
                                       n_symbols));
     CLV_TRY(answer(&(question){plan, symbols, n_runs, n_flight}, &none, &ns));
-    out->ns = ns * ratio_of(plan, symbols + (n_runs - 1) * (size_t)n_symbols);
+    *out = correct(plan, symbols + (n_runs - 1) * (size_t)n_symbols, ns);
     return CLV_OK;
 }

@@ -35,8 +35,8 @@ static const tool_option options[] = {
     TOOL_OPT_INTS('d', "n-depth", AT(depths), 0, 1 << 24,
                   "tokens in the context before each test"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, 1 << 24,
-                 "tokens run at once, 0: 512, or what is faster on a device of "
-                 "fixed lengths"),
+                 "tokens of a prompt run at once, 0: 256 to 2048, whichever is "
+                 "fastest"),
     TOOL_OPT_INT(0, "flight", AT(n_flight), 0, 8,
                  "batches of a prompt under way at once, where several devices "
                  "work for them, 0: 1, 2 or 4, whichever is fastest"),

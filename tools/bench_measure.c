@@ -73,13 +73,24 @@ static clv_status fill_depth(const bench_rig *rig, const bench_test *test)
     return status;
 }
 
-/* Until devices and plans have been measured. */
+/* Whether the prompt would run in other batches now. */
+static bool has_other_batches(const bench_rig *rig, const bench_test *test,
+                              const clv_batches *before)
+{
+    clv_batches now = *before;
+    if (test->prompt && !clv_session_truncate(rig->session, test->depth))
+        clv_session_batches(rig->session, test->n, &now);
+    return now.n_batch != before->n_batch || now.n_flight != before->n_flight;
+}
+
+/* Until devices and plans have been measured, and batches tried. */
 static clv_status warm_up(const bench_rig *rig, const bench_test *test)
 {
     lap once;
     clv_status status = run_once(rig, test, false, &once);
-    for (uint32_t i = 1;
-         i < MOST_WARM_UPS && !status && clv_session_is_learning(rig->session);
+    for (uint32_t i = 1; i < MOST_WARM_UPS && !status &&
+                         (clv_session_is_learning(rig->session) ||
+                          has_other_batches(rig, test, &once.batches));
          i++)
         status = run_once(rig, test, false, &once);
     return status;

@@ -59,8 +59,8 @@ static const tool_option options[] = {
                  "tokens of the prompt that --context-shift never forgets, -1: "
                  "all"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, INT32_MAX,
-                 "tokens of the prompt run at once, 0: 512, or what is faster "
-                 "on a device of fixed lengths"),
+                 "tokens of the prompt run at once, 0: 256 to 2048, whichever "
+                 "is fastest"),
     TOOL_OPT_INT(0, "ubatch-size|-ub", AT(n_ubatch), 0, INT32_MAX,
                  "the same, where it is less"),
     TOOL_OPT_INT(0, "flight", AT(n_flight), 0, 8,

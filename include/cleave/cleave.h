@@ -559,6 +559,8 @@ typedef struct clv_profile_params {
     bool full;  /* every shape of the graph on every device; else what models
                    need, in a few seconds */
     bool again; /* forget what was measured before */
+    bool brief; /* as plans do that go by costs: for a moment on devices in real
+                   time, and not with core.profile = off */
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;
 } clv_profile_params;
@@ -697,6 +699,7 @@ CLV_API clv_status clv_plan_weigh(clv_context *ctx, clv_graph *graph,
 typedef struct clv_prediction {
     double ns;        /* from the begin of a run until the host goes on */
     double energy_nj; /* of the devices' work; 0: unknown */
+    bool has_run;     /* what runs of the plan took was counted in */
 } clv_prediction;
 /* What a run with these symbols will take, by the profiles of its devices;
  * NULL: the largest. Nothing is measured: CLV_ERR_NOT_FOUND where a cost is not

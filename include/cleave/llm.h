@@ -169,9 +169,12 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 
 typedef struct clv_session_params {
     uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
-    uint32_t n_batch;           /* tokens a run at most; 0: 512, or 256 or 1024
-                                   where a device has programs for so many and
-                                   a text should take less time with them */
+    uint32_t n_batch;           /* tokens a run at most; 0: 512, or 1024 or 2048
+                                   where a text should take less time with them
+                                   and devices have memory for them beside the
+                                   weights. Where a device has static shapes:
+                                   of these and 256 those that it has programs
+                                   for */
     uint32_t n_flight;          /* whole batches of a long text that may be
                                    under way at once, where several devices
                                    work for them, each with memory for its

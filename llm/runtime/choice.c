@@ -158,10 +158,31 @@ uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
     return n_tokens == 1 ? 1 : n;
 }
 
+/* Of batches that are longer than usual: the shortest graph that is there, or
+ * else one of twice as many tokens, or of four times, and so on. */
+static uint32_t longer_length(const llm_runners *r, const llm_request *q)
+{
+    const uint32_t n_ctx = r->cache->n_ctx;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const llm_shape *shape = &r->items[i]->shape;
+        if (!shape->fixed && shape->all_logits == q->all_logits &&
+            shape->flight == q->flight && shape->n_tokens >= q->n &&
+            (!best || shape->n_tokens < best))
+            best = shape->n_tokens;
+    }
+    if (best)
+        return best;
+    for (best = r->n_batch; best < q->n;)
+        best *= 2;
+    return best < n_ctx ? best : n_ctx;
+}
+
 /* The graph for batches of all lengths. */
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
-    const uint32_t n = llm_choice_length(r, q->n);
+    const uint32_t n =
+        q->n > r->n_batch ? longer_length(r, q) : llm_choice_length(r, q->n);
     return (llm_shape){.n_tokens = n,
                        .fixed = n == 1,
                        .all_logits = q->all_logits,

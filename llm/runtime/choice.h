@@ -1,9 +1,10 @@
 /*
  * Which runner a batch of n tokens uses.
  *
- * Without devices of static shapes, few tokens have a graph of their own: how
- * best to divide work, and what programs are fastest, depends on how much there
- * is. It is made when the first such batch comes.
+ * Without devices of static shapes, few tokens have a graph of their own, and
+ * so have more than n_batch: how best to divide work, and what programs are
+ * fastest, depends on how much there is. It is made when the first such batch
+ * comes.
  *
  * Where a device has static shapes, a run has one length: n, or n rounded up to
  * lengths of such devices or to a sum of two or three of them, whichever plan
@@ -33,8 +34,8 @@ clv_status llm_choice_make(llm_runners *r, const llm_request *request,
 /* What a run would take, ns, as clv_plan_weigh(); padding is left out. */
 clv_status llm_choice_weigh(const llm_runners *r, const llm_request *request,
                             const clv_device *dev, uint64_t bytes, double *ns);
-/* Up to how many tokens the graph for a batch of n takes that is no graph of
- * one length. */
+/* Up to how many tokens the graph for a batch of n, at most n_batch, takes that
+ * is no graph of one length. */
 uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens);
 /* Shapes of one length that can serve the request, the best guess first. */
 clv_status llm_choice_shapes(llm_runners *r, const llm_request *request,

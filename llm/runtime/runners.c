@@ -165,9 +165,15 @@ static double compile_clock(const llm_runners *r)
     return 0;
 }
 
+/* Shorter batches do as well, in less memory. */
+static bool is_longer(const llm_runners *r, const llm_runner *runner)
+{
+    return !runner->shape.fixed && runner->shape.n_tokens > r->n_batch;
+}
+
 /* Compiles a runner. If a device has no more memory or no more space for
  * programs, the oldest runners are destroyed first; if it still has none, it is
- * left out. */
+ * left out. None of this is done for batches that are longer than usual. */
 static clv_status make_ready(llm_runners *r, llm_runner *runner)
 {
     clv_status status;
@@ -180,7 +186,8 @@ static clv_status make_ready(llm_runners *r, llm_runner *runner)
         if (!status && runner->shape.fixed &&
             clv_context_programs(r->model->ctx).compiled > compiled)
             r->compile_ns = compile_clock(r) - begin;
-        if (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY)
+        if ((status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY) ||
+            is_longer(r, runner))
             return status;
         if (!r->n) {
             clv_device *dev = clv_plan_short_device(runner->plan);

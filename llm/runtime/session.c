@@ -448,9 +448,10 @@ clv_memory_use clv_session_memory(const clv_session *session,
                                   const clv_device *dev)
 {
     const clv_plan *plans[LLM_MAX_RUNNERS];
-    const uint32_t n = session ? session->runners.n : 0;
-    for (uint32_t i = 0; i < n; i++)
-        plans[i] = session->runners.items[i]->plan;
+    uint32_t n = 0;
+    for (uint32_t i = 0; session && i < session->runners.n; i++)
+        if (session->runners.items[i]->exec)
+            plans[n++] = session->runners.items[i]->plan;
     return clv_plans_memory(plans, n, session->runners.params.workspace, dev);
 }
 
@@ -641,10 +642,13 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
 {
     const uint64_t n_vocab = s->model->hp->n_vocab;
     const llm_split split = choose_split(s, n, which);
+    const uint64_t begin = clv_now_ns();
     uint32_t done;
     s->several = NULL;
     CLV_TRY(run_in_flight(s, ids, n, which, &split, rows, &done));
     s->rest = done < n;
+    const bool alone = !done;
+    bool steady = true; /* what they take was known before */
     const bool several = !done && n >= 2 * split.length;
     if (several) {
         s->chunks = one_by_one(s, &split, n);
@@ -662,6 +666,7 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         CLV_TRY(reserve_ids(s, batch));
         CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
         s->latest = runner;
+        steady &= runner->learned == CLV_LEARNED_NOTHING;
         if (several && batch == split.length)
             s->several = runner;
         if (rows)
@@ -670,6 +675,9 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         keep_ids(s, ids + done, batch);
         done += batch;
     }
+    if (alone)
+        llm_split_review(&s->splits, &split, s->latest, steady,
+                         (double)(clv_now_ns() - begin));
     if (s->latest && s->latest->learned == CLV_LEARNED_COSTS)
         llm_split_forget(&s->splits);
     return CLV_OK;

@@ -5,19 +5,23 @@
 
 #include <string.h>
 
-/* Lengths of batches to compare: LLM_SPLIT_BATCH, LONG and UNIT. */
+/* Lengths of batches to compare: LLM_SPLIT_BATCH, twice and four times as many,
+ * and half as many. */
 #define UNIT (LLM_SPLIT_BATCH / 2)
-#define LONG (LLM_SPLIT_BATCH * 2)
-#define MAX_LENGTHS 3
-/* And one of them with a plan for runs in flight. */
-#define MAX_BATCHES (MAX_LENGTHS + 1)
+#define LONGEST (LLM_SPLIT_BATCH * 4)
+#define MAX_LENGTHS 4
+/* And two of them with plans for runs in flight. */
+#define MAX_BATCHES (MAX_LENGTHS + 2)
 /* Up to here, and from there to twice as far each, texts share choices. */
 #define NEAR_POSITIONS 1024
 /* Of more chunks in flight the first ones tell how long all take. */
 #define MAX_CHUNKS 8
-/* What takes more memory takes less time by this part. */
+/* What takes more memory takes less time by this part; in real time by the
+ * second one, unless runs showed it. */
 #define GAIN 0.03
 #define GAIN_REAL 0.1
+/* Longer batches run once if they should not take longer by more. */
+#define TRIAL 0.1
 
 static const uint32_t flights[] = {1, 2, 4};
 #define N_FLIGHTS (sizeof flights / sizeof *flights)
@@ -27,6 +31,8 @@ typedef struct batch {
     uint32_t length;
     llm_runner *runner;
     bool own; /* not one of the runners */
+    bool has_run;
+    double alone_ns; /* what the text takes, one batch at a time */
 } batch;
 
 typedef struct comparison {
@@ -35,8 +41,8 @@ typedef struct comparison {
     const llm_split_text *text;
     batch batches[MAX_BATCHES];
     uint32_t n_batches;
-    uint32_t n;     /* tokens, in whole units where lengths are compared and
-                       there is room */
+    uint32_t n;     /* tokens; where graphs of one length are compared in whole
+                       units, if there is room */
     llm_split best; /* so far */
     double least;   /* what it takes, ns */
     uint32_t most;  /* tokens at once of it; 0: it is the plain one */
@@ -51,7 +57,7 @@ llm_split llm_split_plain(const llm_splits *s)
 
 uint32_t llm_split_most(const llm_splits *s)
 {
-    return s->n_batch ? s->n_batch : LONG;
+    return s->n_batch ? s->n_batch : LONGEST;
 }
 
 static bool several_devices(const llm_runners *r)
@@ -99,9 +105,12 @@ static bool is_real(const llm_runner *runner)
     return false;
 }
 
-static double gain_of(const llm_runner *runner)
+void llm_split_review(llm_splits *s, const llm_split *split,
+                      const llm_runner *runner, bool steady, double ns)
 {
-    return is_real(runner) ? GAIN_REAL : GAIN;
+    if (split->length > llm_split_plain(s).length && is_real(runner) &&
+        (!steady || ns > split->plain_ns))
+        llm_split_forget(s);
 }
 
 void llm_split_judge(llm_splits *s, const llm_split_text *text,
@@ -132,8 +141,16 @@ static bool has_length(const llm_runners *r, uint32_t length)
 static bool can_choose_length(const llm_splits *s, const llm_runners *r,
                               const llm_split_text *text)
 {
-    return !s->n_batch && r->fixed && !r->params.scarce && !r->params.n_plans &&
-           text->n >= LLM_SPLIT_BATCH;
+    return !s->n_batch && !r->params.scarce && !r->params.n_plans &&
+           text->n >= LLM_SPLIT_BATCH + !r->fixed;
+}
+
+/* Where devices take any length, a batch twice as long as the text is for a
+ * longer one. */
+static bool is_of_use(const comparison *c, uint32_t length)
+{
+    return c->r->fixed ? has_length(c->r, length) && c->n >= length
+                       : c->text->n > length / 2;
 }
 
 static bool is_for_flight(const batch *b)
@@ -141,28 +158,59 @@ static bool is_for_flight(const batch *b)
     return b->runner->shape.flight;
 }
 
-/* But for what the text begins with; NULL: all. */
+static bool is_chosen(const comparison *c, const batch *b,
+                      const llm_split *split)
+{
+    return split && b->length == split->length &&
+           is_for_flight(b) == split->planned &&
+           (c->text->n >= b->length || !c->r->fixed);
+}
+
+/* The plan that the text begins with is kept, and those of graphs that other
+ * texts use, too. split NULL: none is. */
 static void finish(comparison *c, const llm_split *split)
 {
     for (uint32_t i = 0; i < c->n_batches; i++) {
         const batch *b = &c->batches[i];
-        if (b->own && split && b->length == split->length &&
-            is_for_flight(b) == split->planned && c->text->n >= b->length)
+        if (!b->own)
+            continue;
+        if (is_chosen(c, b, split) || (split && !c->r->fixed))
             llm_runners_keep(c->r, b->runner);
-        else if (b->own)
+        else
             llm_runner_destroy(b->runner);
     }
+}
+
+/* Whether devices hold all weights beside the values of so many batches; those
+ * that work alone, all that the plan uses. The plain way is taken as it is. */
+static bool leaves_room(const comparison *c, const batch *b, uint32_t n_flight)
+{
+    const clv_plan *plan = b->runner->plan;
+    const bool alone = clv_plan_summarise(plan).n_devices == 1;
+    const uint64_t size = clv_model_describe(c->r->model)->size;
+    clv_device *dev;
+    if ((uint64_t)b->length * n_flight <= LLM_SPLIT_BATCH)
+        return true;
+    for (uint32_t i = 0; (dev = clv_plan_device(plan, i)); i++) {
+        const clv_memory_use use = clv_plans_memory(&plan, 1, NULL, dev);
+        const uint64_t weights = alone ? use.weights : size;
+        if (use.budget &&
+            weights + use.states + use.values * n_flight > use.budget)
+            return false;
+    }
+    return true;
 }
 
 /* ------------------------------------------------------------------------ */
 /* Comparison                                                                */
 
+/* Of n runs of so many tokens. */
 static double time_of(comparison *c, const batch *b, uint32_t n,
-                      uint32_t n_flight, uint32_t position)
+                      uint32_t length, uint32_t n_flight, uint32_t position)
 {
     const uint32_t some = n < MAX_CHUNKS ? n : MAX_CHUNKS;
     const llm_chunks chunks = {.n = some,
-                               .length = b->length,
+                               .length = length,
                                .position = position,
                                .n_flight = n_flight,
                                .far = c->text->far};
@@ -196,14 +244,26 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
     const uint32_t rest =
         c->n > whole * b->length ? c->n - whole * b->length : 0;
     const uint32_t position = c->text->position;
-    double ns = time_of(c, b, whole, n_flight, position);
+    double ns = time_of(c, b, whole, b->length, n_flight, position);
     if (rest) {
         const batch *last = batch_for(c, b, rest);
+        const uint32_t length = c->r->fixed ? last->length : rest;
         const uint32_t at = position + whole * b->length;
-        const uint32_t most = c->text->n_ctx - last->length;
-        ns += time_of(c, last, 1, 1, at < most ? at : most);
+        const uint32_t most = c->text->n_ctx - length;
+        ns += time_of(c, last, 1, length, 1, at < most ? at : most);
     }
     return ns;
+}
+
+/* What another way than the plain one has to gain. What runs of the plain one
+ * took is compared with what runs of others take, not with what models say. */
+static double gain_of(const comparison *c, const batch *b, uint32_t n_flight)
+{
+    if (!is_real(b->runner))
+        return GAIN;
+    if (n_flight > 1 || c->r->fixed || !c->batches[0].has_run)
+        return GAIN_REAL;
+    return b->has_run ? GAIN : -TRIAL;
 }
 
 /* What takes less memory than the best so far, and no other plan, need not gain
@@ -211,7 +271,6 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
 static void consider(comparison *c, const batch *b)
 {
     const llm_splits *s = c->s;
-    const double gain = gain_of(b->runner);
     const bool flies = clv_plan_summarise(b->runner->plan).n_devices > 1;
     if (!(c->best.plain_ns > 0))
         c->least = c->best.plain_ns = time_of_text(c, b, c->best.n_flight);
@@ -220,8 +279,9 @@ static void consider(comparison *c, const batch *b)
         if (n_flight > 1 && !s->n_flight &&
             (!flies || n_flight > c->text->n / b->length))
             continue;
-        if (n_flight == 1 && is_for_flight(b))
+        if ((n_flight == 1 && is_for_flight(b)) || !leaves_room(c, b, n_flight))
             continue;
+        const double gain = gain_of(c, b, n_flight);
         const uint32_t tokens = b->length * n_flight;
         const double ns = time_of_text(c, b, n_flight);
         if (ns >=
@@ -233,6 +293,31 @@ static void consider(comparison *c, const batch *b)
         c->best.n_flight = n_flight;
         c->best.planned = is_for_flight(b);
     }
+}
+
+/* Costs that the plan was not made by. In real time runs will tell. */
+static clv_status measure(const comparison *c, const batch *b)
+{
+    const llm_runner_params *p = &c->r->params;
+    if (clv_plan_summarise(b->runner->plan).predicted_ns > 0 ||
+        is_real(b->runner))
+        return CLV_OK;
+    return clv_profile_graph(c->r->model->ctx, b->runner->graph,
+                             &(clv_profile_params){.devices = p->devices,
+                                                   .n_devices = p->n_devices,
+                                                   .brief = true});
+}
+
+static bool has_run(const comparison *c, const batch *b)
+{
+    const uint32_t n = b->length < c->text->n ? b->length : c->text->n;
+    int64_t symbols[2];
+    clv_prediction prediction;
+    const uint32_t n_symbols =
+        llm_runner_symbols(b->runner, n, c->text->position, symbols);
+    return !clv_plan_predict(b->runner->plan, symbols, n_symbols,
+                             &prediction) &&
+           prediction.has_run;
 }
 
 /* With a plan of its own, which is kept until all are compared. */
@@ -248,6 +333,9 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
     b->length = length;
     b->own = !llm_runners_hold(c->r, b->runner);
     c->n_batches++;
+    CLV_TRY(measure(c, b));
+    b->has_run = has_run(c, b);
+    b->alone_ns = time_of_text(c, b, 1);
     consider(c, b);
     return CLV_OK;
 }
@@ -256,27 +344,52 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
 static bool may_gain(const batch *b)
 {
     const clv_plan_summary s = clv_plan_summarise(b->runner->plan);
-    return s.together_ns > 0 &&
-           s.together_ns < s.predicted_ns * (1 - gain_of(b->runner));
+    const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
+    return s.together_ns > 0 && s.together_ns < s.predicted_ns * (1 - gain);
 }
 
-/* A plan for several runs in batches of the best length so far. */
-static clv_status consider_flight(comparison *c)
+/* A plan for several runs, in batches of this length. */
+static clv_status consider_flight(comparison *c, uint32_t length)
 {
     const llm_runner_params *p = &c->r->params;
     bool gains = false;
     for (uint32_t i = 0; i < c->n_batches; i++)
-        gains |=
-            c->batches[i].length == c->best.length && may_gain(&c->batches[i]);
+        gains |= c->batches[i].length == length && may_gain(&c->batches[i]);
     if (!gains || p->scarce || p->n_plans || c->s->n_flight == 1 ||
-        c->text->n < 2 * c->best.length)
+        c->text->n < 2 * length)
         return CLV_OK;
-    return consider_length(c, c->best.length, true);
+    return consider_length(c, length, true);
 }
 
-/* Of the lengths that devices have, longer ones first. If they are faster,
- * shorter ones are not. */
-static clv_status compare_lengths(comparison *c)
+/* One for which there is no room is none. */
+static clv_status try_length(comparison *c, uint32_t length)
+{
+    const clv_status status = consider_length(c, length, false);
+    return status == CLV_ERR_LIMIT || status == CLV_ERR_NO_MEMORY ? CLV_OK
+                                                                  : status;
+}
+
+/* The longest ones first. If they are faster, shorter ones are not, and if they
+ * gain nothing by themselves, shorter ones do not, either. */
+static clv_status compare_longer(comparison *c)
+{
+    const uint32_t n_ctx = c->text->n_ctx;
+    const batch *last = &c->batches[0];
+    for (uint32_t n = LONGEST; n > LLM_SPLIT_BATCH; n /= 2) {
+        if (!is_of_use(c, n))
+            continue;
+        CLV_TRY(try_length(c, n < n_ctx ? n : n_ctx));
+        last = &c->batches[c->n_batches - 1];
+        if (c->best.length > LLM_SPLIT_BATCH ||
+            (last != c->batches &&
+             last->alone_ns >= c->batches[0].alone_ns * (1 - GAIN)))
+            break;
+    }
+    return CLV_OK;
+}
+
+/* What a text in graphs of one length is padded to. */
+static clv_status set_units(comparison *c)
 {
     const llm_split_text *t = c->text;
     const llm_request any = {.n = LLM_SPLIT_BATCH,
@@ -285,15 +398,23 @@ static clv_status compare_lengths(comparison *c)
     uint32_t n;
     c->n = (t->n + UNIT - 1) / UNIT * UNIT;
     c->n = c->n < any.n_free ? c->n : any.n_free;
-    if (c->n < LLM_SPLIT_BATCH)
-        return CLV_OK;
-    CLV_TRY(llm_choice_shapes(c->r, &any, shapes, &n));
+    return llm_choice_shapes(c->r, &any, shapes, &n);
+}
+
+static clv_status compare_lengths(comparison *c)
+{
+    c->n = c->text->n;
+    if (c->r->fixed)
+        CLV_TRY(set_units(c));
     CLV_TRY(consider_length(c, LLM_SPLIT_BATCH, false));
-    if (has_length(c->r, LONG) && c->n >= LONG)
-        CLV_TRY(consider_length(c, LONG, false));
-    if (c->best.length < LONG && has_length(c->r, UNIT))
+    CLV_TRY(compare_longer(c));
+    if (c->best.length <= LLM_SPLIT_BATCH && has_length(c->r, UNIT))
         CLV_TRY(consider_length(c, UNIT, false));
-    return consider_flight(c);
+    const uint32_t best = c->best.length;
+    CLV_TRY(consider_flight(c, best));
+    /* Of a few long ones, devices wait longer for the first and the last. */
+    return best > LLM_SPLIT_BATCH ? consider_flight(c, LLM_SPLIT_BATCH)
+                                  : CLV_OK;
 }
 
 /* With the runner that the text needs in any case. */
@@ -310,7 +431,27 @@ static clv_status compare_flights(comparison *c)
     if (clv_plan_summarise(b->runner->plan).n_devices < 2 && !may_gain(b))
         return CLV_OK;
     consider(c, b);
-    return consider_flight(c);
+    return consider_flight(c, c->best.length);
+}
+
+/* Compiles what batches longer than usual need. If memory does not suffice, the
+ * plain way is taken. */
+static clv_status make_sure(comparison *c, llm_split *split)
+{
+    const llm_split_text *t = c->text;
+    const llm_request request = {.n = split->length,
+                                 .n_free = t->n_ctx - t->position,
+                                 .flight = split->planned};
+    llm_runner *runner;
+    if (c->r->fixed || split->length <= c->r->n_batch)
+        return CLV_OK;
+    const clv_status status = llm_runners_get(c->r, &request, &runner);
+    if (status != CLV_ERR_LIMIT && status != CLV_ERR_NO_MEMORY)
+        return status;
+    clv_log(c->r->model->ctx, CLV_LOG_INFO, "no batches of %u tokens: %s",
+            split->length, clv_last_error());
+    *split = llm_split_plain(c->s);
+    return CLV_OK;
 }
 
 clv_status llm_split_choose(llm_splits *s, llm_runners *r,
@@ -331,14 +472,19 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
     }
     const clv_status status =
         lengths ? compare_lengths(&c) : compare_flights(&c);
+    const bool unsure = !r->fixed && lengths && c.n_batches &&
+                        is_real(c.batches[0].runner) && !c.batches[0].has_run;
     if (!status && !c.failed)
         *out = c.best;
     finish(&c, status ? NULL : out);
     if (status)
         return status;
-    known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
-    *known = key;
-    known->split = *out;
+    CLV_TRY(make_sure(&c, out));
+    if (!unsure) {
+        known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
+        *known = key;
+        known->split = *out;
+    }
     clv_log(r->model->ctx, CLV_LOG_INFO,
             "%u tokens run in batches of %u, %u in flight%s", text->n,
             out->length, out->n_flight,

@@ -3,16 +3,21 @@
  * many are in flight at once. What the caller did not ask for is chosen by the
  * forecast, for the text at hand:
  *
- *   - batches of half as many, as many and twice as many tokens as
- *     LLM_SPLIT_BATCH, of those that a device of static shapes has programs
- *     for; other devices share one graph for batches of all lengths, so those
- *     texts keep to it;
+ *   - batches of LLM_SPLIT_BATCH tokens, of twice or four times as many, or of
+ *     half as many. Where a device has static shapes, those that it has
+ *     programs for. Where none has, shorter ones share a graph, so there are no
+ *     half batches; of longer ones none is planned of which the text would need
+ *     less than half;
  *   - one, two or four of them in flight, where several devices work for them;
  *   - for the length that is best so, a plan that is made for runs in flight.
  *
  * What takes more memory has to be 3% faster for it, and on devices in real
- * time 10%, as profiles are less sure there. If it then takes longer than is
- * forecast for one batch at a time, it is not used again.
+ * time 10%, as profiles are less sure there, unless both ways have run. Once
+ * the plain one has, longer batches get a trial if they should not take over
+ * 10% longer: models know little of what fills a device. Batches in flight that
+ * then take longer than is forecast for one of LLM_SPLIT_BATCH at a time are
+ * not used again. Beside all this a device that holds all weights has to hold
+ * them still.
  *
  * Choices are kept for texts of about the same length and position.
  */
@@ -56,6 +61,11 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
                             const llm_split_text *text, llm_split *out);
 /* Runs showed other costs. */
 void llm_split_forget(llm_splits *s);
+/* A text ran so, one batch at a time, and took so long. steady: its runs taught
+ * nothing new. If they did, or longer batches than the plain ones took longer
+ * than those should, choices are made again. */
+void llm_split_review(llm_splits *s, const llm_split *split,
+                      const llm_runner *runner, bool steady, double ns);
 /* Batches of the text that were in flight took so long. */
 void llm_split_judge(llm_splits *s, const llm_split_text *text,
                      const llm_runner *runner, double ns);

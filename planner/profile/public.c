@@ -45,7 +45,7 @@ clv_status clv_profile_graph(clv_context *ctx, clv_graph *graph,
     clv_device **devices;
     planner_profile_params inner = {.full = params->full,
                                     .again = params->again,
-                                    .asked = true,
+                                    .asked = !params->brief,
                                     .progress = params->progress,
                                     .progress_ctx = params->progress_ctx};
     planner_profile *profile;

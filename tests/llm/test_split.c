@@ -22,13 +22,27 @@ clv_status __wrap_clv_plan_predict_flight(const clv_plan *plan,
                                           uint32_t n_flight,
                                           clv_prediction *out)
 {
-    const uint32_t n = (uint32_t)plan->source->tensors[0].dims[0];
+    const uint32_t n = n_symbols > 1
+                           ? (uint32_t)symbols[0]
+                           : (uint32_t)plan->source->tensors[0].dims[0];
     assert_true(symbols[n_symbols - 1] >= n);
     n_predicted++;
-    *out = (clv_prediction){predict ? predict(n, n_runs, n_flight) : 0, 0};
+    *out = (clv_prediction){.ns = predict ? predict(n, n_runs, n_flight) : 0};
     out->ns *= plan->flight.n > 1 ? of_planned : 1;
     return predict ? CLV_OK
                    : clv_error(CLV_ERR_NOT_FOUND, "what it takes is not known");
+}
+
+/* Batches of up to so many tokens have run. */
+static uint32_t has_run = UINT32_MAX;
+clv_status __wrap_clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
+                                   uint32_t n_symbols, clv_prediction *out);
+clv_status __wrap_clv_plan_predict(const clv_plan *plan, const int64_t *symbols,
+                                   uint32_t n_symbols, clv_prediction *out)
+{
+    (void)plan, (void)n_symbols;
+    *out = (clv_prediction){.ns = 1, .has_run = symbols[0] <= has_run};
+    return CLV_OK;
 }
 
 /* All plans work on both devices. */
@@ -48,8 +62,22 @@ clv_plan_summary __wrap_clv_plan_summarise(const clv_plan *plan)
     return summary;
 }
 
+/* What a card has, and what one batch works on there; 0: there is no card. */
+static uint64_t budget, values;
+clv_memory_use __wrap_clv_plans_memory(const clv_plan *const *plans, uint32_t n,
+                                       const clv_workspace *workspace,
+                                       const clv_device *dev);
+clv_memory_use __wrap_clv_plans_memory(const clv_plan *const *plans, uint32_t n,
+                                       const clv_workspace *workspace,
+                                       const clv_device *dev)
+{
+    (void)plans, (void)n, (void)workspace, (void)dev;
+    return (clv_memory_use){.budget = budget, .values = values};
+}
+
 #define LENGTHS "ref.static0=1,128,256,512,1024 "
 #define CONTEXT 4096
+static uint32_t context = CONTEXT;
 
 typedef struct shop {
     rig_world world;
@@ -68,7 +96,7 @@ static void open_shop(shop *s, const char *settings, llm_splits asked)
     snprintf(all, sizeof all, "core.plugins=ref %s", settings);
     rig_open(&s->world, NULL, all);
     s->model = rig_model(s->world.ctx, &p, &s->source);
-    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, CONTEXT,
+    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, context,
                                 CLV_DTYPE_F32));
     s->runners =
         (llm_runners){.model = s->model, .cache = &s->cache, .n_batch = 512};
@@ -83,15 +111,18 @@ static void close_shop(shop *s)
     rig_close(&s->world);
     predict = NULL;
     of_planned = 1;
+    has_run = UINT32_MAX;
     together = 0;
     on_both = true;
+    budget = values = 0;
+    context = CONTEXT;
 }
 
 static void check_at(shop *s, uint32_t n, uint32_t position, uint32_t length,
                      uint32_t n_flight)
 {
     const llm_split_text text = {
-        .n = n, .position = position, .n_ctx = CONTEXT};
+        .n = n, .position = position, .n_ctx = context};
     llm_split split;
     assert_ok(llm_split_choose(&s->splits, &s->runners, &text, &split));
     assert_int_equal(split.length, length);
@@ -105,7 +136,7 @@ static void check(shop *s, uint32_t n, uint32_t length, uint32_t n_flight)
 
 static bool is_planned(shop *s, uint32_t n)
 {
-    const llm_split_text text = {.n = n, .n_ctx = CONTEXT};
+    const llm_split_text text = {.n = n, .n_ctx = context};
     llm_split split;
     assert_ok(llm_split_choose(&s->splits, &s->runners, &text, &split));
     return split.planned;
@@ -227,31 +258,194 @@ static void test_asked_for(void **state)
     close_shop(&s);
 }
 
-/* Devices that take any length share one graph, which is used anyway. */
+static uint32_t count_of(const shop *s, uint32_t n_tokens)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->runners.n; i++)
+        n += s->runners.items[i]->shape.n_tokens == n_tokens;
+    return n;
+}
+
+/* Devices that take any length have a graph for batches up to each length. */
 static void test_open_length(void **state)
 {
     (void)state;
     shop s;
     open_shop(&s, "", (llm_splits){0});
     predict = much;
-    check(&s, 1023, 512, 1);
+    check(&s, 512, 512, 1);
     assert_int_equal(s.runners.n, 0);
     check(&s, 1024, 512, 2);
     check(&s, 4096, 512, 4);
-    assert_int_equal(s.runners.n, 1);
     n_predicted = 0;
     check(&s, 4096, 512, 4);
     assert_int_equal(n_predicted, 0);
     on_both = false;
     llm_split_forget(&s.splits);
     check(&s, 4096, 512, 1);
-    assert_int_equal(n_predicted, 0);
+    assert_int_equal(s.runners.n, 3); /* plans that lose are not made again */
+    for (uint32_t i = 0; i < s.runners.n; i++)
+        assert_null(s.runners.items[i]->exec);
+    close_shop(&s);
+}
+
+/* Longer batches are taken where they are faster, no longer than the text needs
+ * and the context allows. */
+static void test_open_longer(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = long_ones;
+    check(&s, 512, 512, 1);
+    check(&s, 513, 1024, 1);
+    check(&s, 1024, 1024, 1);
+    assert_int_equal(count_of(&s, 2048), 0);
+    assert_non_null(s.runners.items[0]->exec);
+    check(&s, 1025, 2048, 1);
+    check(&s, 4096, 2048, 1);
+    assert_int_equal(count_of(&s, 2048), 1);
     close_shop(&s);
     open_shop(&s, "ref.devices=1", (llm_splits){0});
-    predict = much;
+    predict = long_ones;
+    check(&s, 4096, 2048, 1);
+    assert_int_equal(count_of(&s, 1024), 0); /* shorter ones are not planned */
+    check(&s, 600, 1024, 1);                 /* in the graph that is there */
+    assert_int_equal(count_of(&s, 1024), 0);
+    close_shop(&s);
+    context = 1500;
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = long_ones;
+    check(&s, 1400, 1500, 1);
+    close_shop(&s);
+}
+
+/* Batches of 2048 tokens take 6% less than those of 512. */
+static double less(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return n_runs * (45.0 + n);
+}
+
+/* They take so much more. */
+static double factor;
+static double more(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    (void)n_flight;
+    return (double)n_runs * n * (n > 512 ? factor : 1);
+}
+
+/* In real time, longer batches have a trial once the plain ones have run, and
+ * then go by what they took. */
+static void test_open_trial(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = less;
+    has_run = 0;
+    check(&s, 4096, 512, 1);                 /* it has to gain a tenth */
+    assert_int_equal(s.splits.n_choices, 0); /* and is asked again */
+    predict = more;
+    factor = 1.09;
+    has_run = 512;
+    check(&s, 4096, 2048, 1);
+    has_run = 2048;
+    check(&s, 4096, 2048, 1); /* what is kept does not change */
+    llm_split_forget(&s.splits);
     check(&s, 4096, 512, 1);
-    assert_int_equal(s.runners.n, 0);
-    assert_int_equal(n_predicted, 0);
+    llm_split_forget(&s.splits);
+    has_run = 512;
+    factor = 1.11;
+    check(&s, 4096, 512, 1);
+    llm_split_forget(&s.splits);
+    predict = less;
+    has_run = 2048;
+    check(&s, 4096, 2048, 1);
+    close_shop(&s);
+}
+
+/* Longer batches are reviewed while they teach, and where they took longer than
+ * others should. */
+static void test_review(void **state)
+{
+    (void)state;
+    shop s;
+    llm_split split = {.length = 2048, .n_flight = 1, .plain_ns = 1000};
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    predict = long_ones;
+    check(&s, 4096, 2048, 1);
+    const llm_runner *runner = s.runners.items[0];
+    llm_split_review(&s.splits, &split, runner, true, 1000);
+    assert_int_equal(s.splits.n_choices, 1);
+    llm_split_review(&s.splits, &split, runner, true, 1001);
+    assert_int_equal(s.splits.n_choices, 0);
+    check(&s, 4096, 2048, 1);
+    llm_split_review(&s.splits, &split, runner, false, 1);
+    assert_int_equal(s.splits.n_choices, 0);
+    check(&s, 4096, 2048, 1);
+    split.length = 512;
+    llm_split_review(&s.splits, &split, runner, false, 1001);
+    assert_int_equal(s.splits.n_choices, 1);
+    close_shop(&s);
+}
+
+/* What is asked for stays, and what is not known is not chosen. */
+static void test_open_asked_for(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.devices=1", (llm_splits){.n_batch = 512});
+    predict = long_ones;
+    check(&s, 4096, 512, 1);
+    close_shop(&s);
+    open_shop(&s, "ref.devices=1", (llm_splits){0});
+    check(&s, 4096, 512, 1);
+    close_shop(&s);
+}
+
+/* All weights stay where they are beside a longer batch. */
+static void test_open_room(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "", (llm_splits){0});
+    predict = long_ones;
+    values = 1000;
+    budget = clv_model_describe(s.model)->size + values - 1;
+    check(&s, 4096, 512, 1);
+    llm_split_forget(&s.splits);
+    on_both = false; /* all that the plan uses is there */
+    check(&s, 4096, 2048, 1);
+    on_both = true;
+    budget++;
+    llm_split_forget(&s.splits);
+    check(&s, 4096, 2048, 1);
+    predict = much;
+    llm_split_forget(&s.splits);
+    check(&s, 4096, 512, 1); /* two of them work on twice as much */
+    budget += values;
+    llm_split_forget(&s.splits);
+    check(&s, 4096, 512, 2);
+    close_shop(&s);
+}
+
+/* A device that has no room for what longer batches need goes on with shorter
+ * ones, and keeps what it has. */
+static void test_open_fails(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.devices=1 ref.max_programs0=1", (llm_splits){0});
+    predict = long_ones;
+    const llm_request request = {.n = 512, .n_free = CONTEXT};
+    llm_runner *runner;
+    assert_ok(llm_runners_get(&s.runners, &request, &runner));
+    check(&s, 4096, 512, 1);
+    assert_true(llm_runners_hold(&s.runners, runner));
+    assert_non_null(runner->exec);
+    assert_false(clv_device_lost(clv_context_device(s.world.ctx, 0)));
+    assert_int_equal(count_of(&s, 2048), 0);
     close_shop(&s);
 }
 
@@ -293,7 +487,7 @@ static void test_planned(void **state)
     llm_split_forget(&s.splits);
     of_planned = 0.85;
     assert_true(is_planned(&s, 1024));
-    assert_int_equal(s.runners.n, 2);
+    assert_int_equal(s.runners.n, 3); /* and one for 1024 tokens at once */
     check(&s, 1024, 512, 2);
     close_shop(&s);
 }
@@ -314,7 +508,7 @@ static void test_full_context(void **state)
 static void test_judged(void **state)
 {
     (void)state;
-    const llm_split_text text = {.n = 2048, .n_ctx = CONTEXT};
+    const llm_split_text text = {.n = 2048, .n_ctx = context};
     shop s;
     open_shop(&s, "", (llm_splits){0});
     predict = much;
@@ -337,6 +531,12 @@ int main(void)
         cmocka_unit_test(test_longer_first),
         cmocka_unit_test(test_asked_for),
         cmocka_unit_test(test_open_length),
+        cmocka_unit_test(test_open_longer),
+        cmocka_unit_test(test_open_trial),
+        cmocka_unit_test(test_review),
+        cmocka_unit_test(test_open_asked_for),
+        cmocka_unit_test(test_open_room),
+        cmocka_unit_test(test_open_fails),
         cmocka_unit_test(test_judged),
         cmocka_unit_test(test_planned),
         cmocka_unit_test(test_full_context),
