@@ -23,7 +23,6 @@
 
 #define OCL_FUNCTIONS(F)                                                       \
     F(BuildProgram)                                                            \
-    F(CompileProgram)                                                          \
     F(CreateBuffer)                                                            \
     F(CreateCommandQueue)                                                      \
     F(CreateContext)                                                           \

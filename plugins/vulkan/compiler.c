@@ -158,9 +158,8 @@ static clv_status build(clv_plugin_device *dev, const struct vk_compiler *c,
 {
     const clv_host_api *host = dev->base.host;
     char first[200] = "the compiler says nothing";
-    /* Without linking, which would assemble it. */
-    cl_int error = c->cl->CompileProgram(program, 1, &c->device, OPTIONS, 0,
-                                         NULL, NULL, NULL, NULL);
+    cl_int error =
+        c->cl->BuildProgram(program, 1, &c->device, OPTIONS, NULL, NULL);
     ocl_log_words(host, c->cl, program, c->device, first, sizeof first);
     if (error)
         return clv_fail(host,

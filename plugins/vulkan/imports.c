@@ -74,19 +74,29 @@ static clv_status describe(clv_plugin_device *dev, vk_opencl_device *out)
     return CLV_OK;
 }
 
+/* Whether the driver takes such a kernel. An error: the device is lost, or the
+ * host's memory ran out. */
+static clv_status try_import(clv_plugin_device *dev, const char *name,
+                             const char *source, bool *takes)
+{
+    vk_module module;
+    const uint32_t local[3] = {128, 1, 1};
+    const clv_status status = vk_module_make(dev, name, source, local, &module);
+    *takes = !status;
+    if (!status)
+        vk_module_destroy(dev, &module);
+    return status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST
+               ? status
+               : CLV_OK;
+}
+
 /* Local memory of kernels by warp groups; 0: the driver does not take those. */
 static clv_status find_wgmma(clv_plugin_device *dev, uint32_t *bytes)
 {
-    vk_module probe;
-    const uint32_t local[3] = {128, 1, 1};
-    clv_status status =
-        vk_module_make(dev, GPU_PTX_PROBE, gpu_ptx_probe, local, &probe);
-    *bytes = status ? 0 : GPU_PTX_WGMMA_BYTES;
-    if (!status)
-        vk_module_destroy(dev, &probe);
-    if (status == CLV_ERR_NO_MEMORY || status == CLV_ERR_DEVICE_LOST)
-        return status;
-    if (status)
+    bool takes;
+    CLV_TRY(try_import(dev, GPU_PTX_PROBE, gpu_ptx_probe, &takes));
+    *bytes = takes ? GPU_PTX_WGMMA_BYTES : 0;
+    if (!takes)
         clv_log(dev->base.host, CLV_LOG_WARN,
                 "%s: products by warp groups cannot be had of this driver, "
                 "those by warps are used",
@@ -94,14 +104,32 @@ static clv_status find_wgmma(clv_plugin_device *dev, uint32_t *bytes)
     return CLV_OK;
 }
 
+/* With compute capability and a kernel that has nothing special. */
+static clv_status check_imports(clv_plugin_device *dev,
+                                const vk_opencl_device *answers)
+{
+    static const char plain[] = "__kernel void plain(__global uint *p)\n"
+                                "{\n"
+                                "    p[get_global_id(0)] = 1u;\n"
+                                "}\n";
+    bool takes;
+    if (answers->capability < GPU_PTX_LEAST)
+        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                        "%s: it has no compute capability of 8.0", dev->label);
+    CLV_TRY(try_import(dev, "plain", plain, &takes));
+    return takes ? CLV_OK
+                 : clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
+                            "%s: the driver does not take what its OpenCL "
+                            "compiles",
+                            dev->label);
+}
+
 static clv_status describe_target(clv_plugin_device *dev)
 {
     gpu_target *t = &dev->target;
     vk_opencl_device answers;
     CLV_TRY(describe(dev, &answers));
-    if (answers.capability < GPU_PTX_LEAST)
-        return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
-                        "%s: it has no compute capability of 8.0", dev->label);
+    CLV_TRY(check_imports(dev, &answers));
     if (answers.capability == GPU_PTX_WGMMA)
         CLV_TRY(find_wgmma(dev, &t->wgmma_bytes));
     t->language = GPU_OPENCL_C;

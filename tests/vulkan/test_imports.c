@@ -15,6 +15,10 @@
 
 #include <cmocka.h>
 
+#define PLAIN ".version 9.0\n.target sm_90\nmov.b32 %r1, %envreg3;\n"
+#define MARKED PLAIN "//@wgmma;\n"
+#define MAX_ENTRIES 8
+
 static struct {
     /* What is to happen. */
     const char *ptx, *matrix, *storage; /* options */
@@ -22,12 +26,15 @@ static struct {
     uint32_t capability;
     const char *compiled; /* what it makes of every source */
     uint32_t refused;     /* modules, from the first one on */
+    bool refuses_marked;  /* and those that were marked */
     /* What did. */
     uint32_t n_described, n_compiled, n_modules, n_alive, n_warnings;
     char text[256], error[256]; /* of the last module; the last failure */
-    char entry[1024];           /* the only one that is kept */
-    char entry_name[64];
-    uint64_t entry_size;
+    struct {
+        char name[64], data[1024];
+        uint64_t size;
+    } entries[MAX_ENTRIES]; /* of the cache */
+    uint32_t n_entries;
     VkCuLaunchInfoNVX launch;
     unsigned char bytes[512];
     size_t n_bytes;
@@ -48,10 +55,11 @@ clv_status vk_compiler_describe(clv_plugin_device *dev, vk_opencl_device *out)
 clv_status vk_compiler_build(clv_plugin_device *dev, const char *name,
                              const char *source, char **ptx)
 {
-    (void)name, (void)source;
+    (void)source;
+    const bool is_plain = !strcmp(name, "plain");
     world.n_compiled++;
-    *ptx = clv_new(dev->base.host, strlen(world.compiled) + 1);
-    strcpy(*ptx, world.compiled);
+    *ptx = clv_new(dev->base.host, 256);
+    strcpy(*ptx, is_plain ? PLAIN : world.compiled);
     return CLV_OK;
 }
 
@@ -78,7 +86,8 @@ static VkResult make_module(VkDevice device,
     (void)device, (void)callbacks;
     snprintf(world.text, sizeof world.text, "%s", (const char *)info->pData);
     assert_int_equal(info->dataSize, strlen(info->pData) + 1);
-    if (++world.n_modules <= world.refused)
+    if (++world.n_modules <= world.refused ||
+        (world.refuses_marked && strstr(info->pData, "wgmma")))
         return VK_ERROR_INITIALIZATION_FAILED;
     *out = (VkCuModuleNVX)&module;
     world.n_alive++;
@@ -168,23 +177,30 @@ static const char *host_option(clv_host *host, const char *key)
 static clv_status host_get(clv_host *host, const char *name, void **data,
                            uint64_t *size)
 {
+    uint32_t i = 0;
     (void)host;
-    if (strcmp(name, world.entry_name) != 0)
+    while (i < world.n_entries && strcmp(name, world.entries[i].name) != 0)
+        i++;
+    if (i == world.n_entries)
         return CLV_ERR_NOT_FOUND;
-    *size = world.entry_size;
-    *data = malloc(world.entry_size + 1);
-    memcpy(*data, world.entry, world.entry_size);
+    *size = world.entries[i].size;
+    *data = malloc(*size + 1);
+    memcpy(*data, world.entries[i].data, *size);
     return CLV_OK;
 }
 
 static clv_status host_put(clv_host *host, const char *name, const void *data,
                            uint64_t size)
 {
+    uint32_t i = 0;
     (void)host;
-    assert_true(size <= sizeof world.entry);
-    snprintf(world.entry_name, sizeof world.entry_name, "%s", name);
-    memcpy(world.entry, data, size);
-    world.entry_size = size;
+    while (i < world.n_entries && strcmp(name, world.entries[i].name) != 0)
+        i++;
+    assert_true(i < MAX_ENTRIES && size <= sizeof world.entries[i].data);
+    snprintf(world.entries[i].name, sizeof world.entries[i].name, "%s", name);
+    memcpy(world.entries[i].data, data, size);
+    world.entries[i].size = size;
+    world.n_entries += i == world.n_entries;
     return CLV_OK;
 }
 
@@ -204,9 +220,6 @@ static const clv_host_api host = {.alloc = host_alloc,
                                   .now_ns = host_now};
 
 /* ------------------------------------------------------------------------ */
-
-#define PLAIN ".version 9.0\n.target sm_90\nmov.b32 %r1, %envreg3;\n"
-#define MARKED PLAIN "//@wgmma;\n"
 
 static const vk_physical hopper = {.binary_import = true};
 
@@ -309,11 +322,18 @@ static void test_older_device(void **state)
     check_fallback(*state);
 }
 
+/* The driver takes no module, as when OpenCL's code is another's. */
+static void test_nothing_taken(void **state)
+{
+    world.refused = UINT32_MAX;
+    check_fallback(*state);
+}
+
 /* The driver takes PTX, but not what is for sm_90a. */
 static void test_without_warp_groups(void **state)
 {
     clv_plugin_device *dev = *state;
-    world.refused = 2;
+    world.refuses_marked = true;
     assert_int_equal(vk_imports_start(dev), CLV_OK);
     assert_true(dev->imports);
     assert_int_equal(dev->target.wgmma_bytes, 0);
@@ -396,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_target, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_compiler, setup, teardown),
         cmocka_unit_test_setup_teardown(test_older_device, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(test_without_warp_groups, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_known_device, setup, teardown),
