@@ -63,28 +63,58 @@ static cl_int copy_pinned(clv_plugin_device *dev, const ocl_job *job,
     return error;
 }
 
-/* Rows between two buffers of which one at most is pinned. Some drivers take
- * only origins inside a row. */
+/* `size` bytes of each row, from byte `at` of it on. Some drivers take only
+ * rectangles whose rows begin and end inside a pitch. */
+static cl_int copy_columns(clv_plugin_device *dev, const ocl_job *job,
+                           const clv_command *c, uint64_t at, uint64_t size,
+                           cl_event *event)
+{
+    const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
+    const uint64_t first = c->src_offset + at, second = c->dst_offset + at;
+    const size_t region[] = {size, c->n_rows, 1}, none[] = {0, 0, 0};
+    const size_t from[] = {first % c->src_pitch, first / c->src_pitch, 0};
+    const size_t to[] = {second % c->dst_pitch, second / c->dst_pitch, 0};
+    if (is_pinned(src))
+        return dev->cl->EnqueueWriteBufferRect(
+            job->queue, dst->mem, CL_FALSE, to, none, region, c->dst_pitch, 0,
+            c->src_pitch, 0, src->base.data + first, 0, NULL, event);
+    if (is_pinned(dst))
+        return dev->cl->EnqueueReadBufferRect(
+            job->queue, src->mem, CL_FALSE, from, none, region, c->src_pitch, 0,
+            c->dst_pitch, 0, dst->base.data + second, 0, NULL, event);
+    return dev->cl->EnqueueCopyBufferRect(job->queue, src->mem, dst->mem, from,
+                                          to, region, c->src_pitch, 0,
+                                          c->dst_pitch, 0, 0, NULL, event);
+}
+
+/* Bytes from the offset to the end of its pitch. */
+static uint64_t rest_of_pitch(const ocl_buffer *buf, uint64_t offset,
+                              uint64_t pitch)
+{
+    return is_pinned(buf) ? UINT64_MAX : pitch - offset % pitch;
+}
+
+static uint64_t min_64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows between two buffers of which one at most is pinned. */
 static cl_int copy_rows(clv_plugin_device *dev, const ocl_job *job,
                         const clv_command *c, cl_event *event)
 {
     const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
-    const size_t region[] = {c->size, c->n_rows, 1}, none[] = {0, 0, 0};
-    const size_t from[] = {c->src_offset % c->src_pitch,
-                           c->src_offset / c->src_pitch, 0};
-    const size_t to[] = {c->dst_offset % c->dst_pitch,
-                         c->dst_offset / c->dst_pitch, 0};
-    if (is_pinned(src))
-        return dev->cl->EnqueueWriteBufferRect(
-            job->queue, dst->mem, CL_FALSE, to, none, region, c->dst_pitch, 0,
-            c->src_pitch, 0, src->base.data + c->src_offset, 0, NULL, event);
-    if (is_pinned(dst))
-        return dev->cl->EnqueueReadBufferRect(
-            job->queue, src->mem, CL_FALSE, from, none, region, c->src_pitch, 0,
-            c->dst_pitch, 0, dst->base.data + c->dst_offset, 0, NULL, event);
-    return dev->cl->EnqueueCopyBufferRect(job->queue, src->mem, dst->mem, from,
-                                          to, region, c->src_pitch, 0,
-                                          c->dst_pitch, 0, 0, NULL, event);
+    cl_int error = CL_SUCCESS;
+    uint64_t size;
+    for (uint64_t at = 0; at < c->size && !error; at += size) {
+        const uint64_t most =
+            min_64(rest_of_pitch(src, c->src_offset + at, c->src_pitch),
+                   rest_of_pitch(dst, c->dst_offset + at, c->dst_pitch));
+        size = min_64(c->size - at, most);
+        error = copy_columns(dev, job, c, at, size,
+                             at + size < c->size ? NULL : event);
+    }
+    return error;
 }
 
 static cl_int copy(clv_plugin_device *dev, const ocl_job *job,

@@ -11,6 +11,8 @@
  * CLEAVE_TEST_PTX: a program's binary is PTX, and what is made of that again is
  * the program that it came from; marked assembly is left out.
  * CLEAVE_TEST_PTX=refused: nothing is made of it.
+ * CLEAVE_TEST_PITCHES: of rectangles only those are taken whose rows begin and
+ * end inside a pitch, as by NVIDIA.
  * CLEAVE_TEST_POLLING: waits for events poll, and in the end it is told how
  * many of them had to wait.
  */
@@ -240,6 +242,54 @@ FAILING(clBuildProgram,
          void *data),
         p, n, devices, options, done, data)
 FAILING(clFlush, (cl_command_queue q), q)
+
+/* Whether the driver takes rows of such a side. */
+static bool fits(const size_t *origin, const size_t *region, size_t pitch)
+{
+    return !getenv("CLEAVE_TEST_PITCHES") || origin[0] + region[0] <= pitch;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueReadBufferRect(
+    cl_command_queue q, cl_mem mem, cl_bool blocking, const size_t *at,
+    const size_t *host_at, const size_t *region, size_t pitch, size_t slice,
+    size_t host_pitch, size_t host_slice, void *host, cl_uint n,
+    const cl_event *waits, cl_event *event)
+{
+    __typeof__(&clEnqueueReadBufferRect) real;
+    *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueReadBufferRect");
+    return fits(at, region, pitch) && fits(host_at, region, host_pitch)
+               ? real(q, mem, blocking, at, host_at, region, pitch, slice,
+                      host_pitch, host_slice, host, n, waits, event)
+               : CL_INVALID_VALUE;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueWriteBufferRect(
+    cl_command_queue q, cl_mem mem, cl_bool blocking, const size_t *at,
+    const size_t *host_at, const size_t *region, size_t pitch, size_t slice,
+    size_t host_pitch, size_t host_slice, const void *host, cl_uint n,
+    const cl_event *waits, cl_event *event)
+{
+    __typeof__(&clEnqueueWriteBufferRect) real;
+    *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueWriteBufferRect");
+    return fits(at, region, pitch) && fits(host_at, region, host_pitch)
+               ? real(q, mem, blocking, at, host_at, region, pitch, slice,
+                      host_pitch, host_slice, host, n, waits, event)
+               : CL_INVALID_VALUE;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueCopyBufferRect(
+    cl_command_queue q, cl_mem src, cl_mem dst, const size_t *from,
+    const size_t *to, const size_t *region, size_t src_pitch, size_t src_slice,
+    size_t dst_pitch, size_t dst_slice, cl_uint n, const cl_event *waits,
+    cl_event *event)
+{
+    __typeof__(&clEnqueueCopyBufferRect) real;
+    *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueCopyBufferRect");
+    return fits(from, region, src_pitch) && fits(to, region, dst_pitch)
+               ? real(q, src, dst, from, to, region, src_pitch, src_slice,
+                      dst_pitch, dst_slice, n, waits, event)
+               : CL_INVALID_VALUE;
+}
 
 static atomic_uint n_waits, n_polled;
 
