@@ -374,14 +374,13 @@ static clv_status try_length(comparison *c, uint32_t length)
 static clv_status compare_longer(comparison *c)
 {
     const uint32_t n_ctx = c->text->n_ctx;
-    const batch *last = &c->batches[0];
     for (uint32_t n = LONGEST; n > LLM_SPLIT_BATCH; n /= 2) {
         if (!is_of_use(c, n))
             continue;
         CLV_TRY(try_length(c, n < n_ctx ? n : n_ctx));
-        last = &c->batches[c->n_batches - 1];
+        const batch *last = &c->batches[c->n_batches - 1];
         if (c->best.length > LLM_SPLIT_BATCH ||
-            (last != c->batches &&
+            (last->length > LLM_SPLIT_BATCH &&
              last->alone_ns >= c->batches[0].alone_ns * (1 - GAIN)))
             break;
     }
