@@ -1,5 +1,7 @@
 #include "improve.h"
 
+#include <math.h>
+
 typedef struct improver {
     planner_trials *trials;
     const planner_improve_params *params;
@@ -74,21 +76,32 @@ static bool take_option(improver *m, uint32_t node, uint32_t option)
     return false;
 }
 
+/* Bytes over what devices may hold with that other option for which they are
+ * least: none that takes more is the best one. */
+static double least_memory(const improver *m, uint32_t node)
+{
+    double least = INFINITY;
+    for (uint32_t o = 0; o < n_options(tables_of(m), node); o++)
+        if (o != m->options[node])
+            least = fmin(least, value_with(m, node, o, m->value.ns).memory);
+    return least;
+}
+
 /* The best other option becomes the node's alternative, or is taken. */
 static bool improve_node(improver *m, uint32_t node, bool take,
                          planner_alternative *alternative)
 {
     planner_value best = {0};
+    const double memory = least_memory(m, node);
     *alternative = (planner_alternative){.option = UINT32_MAX};
     for (uint32_t o = 0; o < n_options(tables_of(m), node); o++) {
         if (o == m->options[node])
             continue;
         const bool any = alternative->option != UINT32_MAX;
-        planner_value value = value_with(m, node, o, m->value.ns);
-        if (any && value.memory > best.memory)
+        if (value_with(m, node, o, m->value.ns).memory > memory)
             continue;
-        double ns = planner_trials_ns(m->trials, node, o);
-        value = value_with(m, node, o, ns);
+        const double ns = planner_trials_ns(m->trials, node, o);
+        const planner_value value = value_with(m, node, o, ns);
         if (any && !planner_value_better(value, best))
             continue;
         best = value;

@@ -73,11 +73,12 @@ static void find_needs(const planner_schedule *s, planner_state *state,
     out->renamed = false;
     for (uint32_t k = 0; k < node->n_deps; k++) {
         planner_live dep = live[node->live[k]];
-        planner_overlap o = planner_tables_overlap(node, part, k, dep.option);
-        for (; o.some; o.some &= o.some - 1) {
-            uint32_t i = (uint32_t)__builtin_ctz(o.some);
+        const planner_overlap *o =
+            planner_tables_overlap(node, part, k, dep.option);
+        for (uint32_t some = o->some; some; some &= some - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(some);
             need_slot(s, state, part->device, dep.first_slot + i,
-                      o.exact >> i & 1, out);
+                      o->exact >> i & 1, out);
         }
     }
 }
@@ -92,22 +93,33 @@ static void find_partial(const planner_schedule *s, planner_state *state,
             need_slot(s, state, parts[joining].device, first + i, true, out);
 }
 
-/* Ends the steps that a device waits for because of these pieces. n: needs of
- * the last one. */
-static void end_steps(const planner_schedule *s, planner_state *state,
-                      const planner_step_node *node,
-                      const planner_part_need *parts, uint32_t n_parts,
-                      needs *n)
+/* Ends the steps that the part's device waits for because of it. */
+static void end_steps_for(const planner_schedule *s, planner_state *state,
+                          const planner_step_node *node,
+                          const planner_part_need *part)
 {
-    for (uint32_t i = 0; i < n_parts && state->open; i++) {
-        find_needs(s, state, node, &parts[i], n);
-        for (uint32_t k = 0; k < n->n; k++) {
-            const planner_slot *slot =
-                planner_state_slot(s, state, n->slots[k]);
-            if (filling(s, state, slot))
+    const planner_live *live = planner_state_live(s, state);
+    for (uint32_t k = 0; k < node->n_deps; k++) {
+        planner_live dep = live[node->live[k]];
+        uint32_t some = planner_tables_overlap(node, part, k, dep.option)->some;
+        for (; some; some &= some - 1) {
+            const planner_slot *slot = planner_state_slot(
+                s, state, dep.first_slot + (uint32_t)__builtin_ctz(some));
+            if (slot->device != part->device && filling(s, state, slot) &&
+                !planner_state_covered(s, state, part->device, slot))
                 state->open &= ~(1u << slot->device);
         }
     }
+}
+
+/* Ends the steps that a device waits for because of these pieces. */
+static void end_steps(const planner_schedule *s, planner_state *state,
+                      const planner_step_node *node,
+                      const planner_part_need *parts, uint32_t n_parts)
+{
+    for (uint32_t i = 0; i < n_parts; i++)
+        if (state->open & ~(1u << parts[i].device))
+            end_steps_for(s, state, node, &parts[i]);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -140,10 +152,12 @@ static void host_works(planner_state *state, double begin, double end)
     if (state->n_busy == PLANNER_BUSY) {
         if (!at)
             return;
-        memmove(state->busy, state->busy + 1, --at * sizeof *state->busy);
+        at--;
+        for (uint32_t i = 0; i < at; i++)
+            state->busy[i] = state->busy[i + 1];
     } else {
-        memmove(state->busy + at + 1, state->busy + at,
-                (state->n_busy++ - at) * sizeof *state->busy);
+        for (uint32_t i = state->n_busy++; i > at; i--)
+            state->busy[i] = state->busy[i - 1];
     }
     state->busy[at] = (planner_busy){begin, end};
 }
@@ -213,10 +227,10 @@ static double begin_step(const planner_schedule *s, planner_state *state,
 void planner_state_put_off(const planner_schedule *s, planner_state *state,
                            uint32_t device, double end)
 {
+    const uint32_t step = planner_state_steps(s, state)[device];
     for (uint32_t i = 0; i < state->n_slots; i++) {
         planner_slot *slot = planner_state_slot(s, state, i);
-        if (slot->device == device &&
-            slot->step == planner_state_steps(s, state)[device])
+        if (slot->device == device && slot->step == step)
             slot->at = end;
     }
 }
@@ -310,8 +324,9 @@ static void add_slot(const planner_schedule *s, planner_state *state,
     slot->order = planner_state_order(s, state)[d];
     slot->device = d;
     slot->memories = 1u << s->tables->problem->devices[d].memory_index;
-    memcpy(slot->clock, planner_state_clock(s, state, d),
-           s->n_devices * sizeof *slot->clock);
+    const uint32_t *clock = planner_state_clock(s, state, d);
+    for (uint32_t i = 0; i < s->n_devices; i++)
+        slot->clock[i] = clock[i];
     if (ends)
         state->open &= ~(1u << d);
 }
@@ -371,16 +386,21 @@ static void copy_out(const planner_schedule *s, planner_state *state,
         planner_state_put_off(s, state, device, end);
 }
 
-/* A box of the slot's result comes to the device's memory; what is left to do
- * there. */
+static bool is_there(const planner_schedule *s, const planner_slot *slot,
+                     uint32_t device)
+{
+    return slot->memories >> s->tables->problem->devices[device].memory_index &
+           1;
+}
+
+/* A box of the slot's result comes to the device's memory, where it is not;
+ * what is left to do there. */
 static double bring(const planner_schedule *s, planner_state *state,
                     planner_slot *slot, uint32_t device, const planner_box *box,
                     const layout *of)
 {
     const planner_solve_device *devices = s->tables->problem->devices;
     uint32_t memory = devices[device].memory_index;
-    if (slot->memories >> memory & 1)
-        return 0;
     if (!(slot->memories & HOST)) {
         copy_out(s, state, slot, copy_ns(&devices[slot->device], box, of));
         slot->memories |= HOST;
@@ -402,11 +422,31 @@ static double bring_partial(const planner_schedule *s, planner_state *state,
     double ns = 0;
     for (uint32_t i = 0; i < at; i++) {
         const planner_solve_piece *piece = piece_of(s, node, option, i);
-        if (piece->partial)
-            ns += bring(s, state, planner_state_slot(s, state, first + i),
-                        device, &piece->out, &of);
+        planner_slot *slot = planner_state_slot(s, state, first + i);
+        if (piece->partial && !is_there(s, slot, device))
+            ns += bring(s, state, slot, device, &piece->out, &of);
     }
     return ns;
+}
+
+/* What a part reads of piece i of its node's dep k. */
+static double bring_piece(const planner_schedule *s, planner_state *state,
+                          uint32_t index, const planner_part_need *part,
+                          uint32_t k, uint32_t i)
+{
+    const planner_tables *t = s->tables;
+    const planner_step_node *node = &t->nodes[index];
+    const planner_solve_node *source = &t->problem->nodes[index];
+    planner_live dep = planner_state_live(s, state)[node->live[k]];
+    const layout of = {t->problem->nodes[dep.node].columns,
+                       source->read_bytes[k],
+                       source->read_rows[k] > 0 ? source->read_rows[k] : 1};
+    const planner_box *need =
+        &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]];
+    const planner_box box =
+        intersection(need, &piece_of(s, dep.node, dep.option, i)->out);
+    return bring(s, state, planner_state_slot(s, state, dep.first_slot + i),
+                 part->device, &box, &of);
 }
 
 static double bring_in(const planner_schedule *s, planner_state *state,
@@ -424,19 +464,12 @@ static double bring_in(const planner_schedule *s, planner_state *state,
         return 0;
     for (uint32_t k = 0; k < node->n_deps; k++) {
         planner_live dep = live[node->live[k]];
-        planner_overlap o = planner_tables_overlap(node, part, k, dep.option);
-        const layout of = {t->problem->nodes[dep.node].columns,
-                           source->read_bytes[k],
-                           source->read_rows[k] > 0 ? source->read_rows[k] : 1};
-        const planner_box *need =
-            &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]];
-        for (; o.some && source->read_bytes[k] > 0; o.some &= o.some - 1) {
-            uint32_t i = (uint32_t)__builtin_ctz(o.some);
-            const planner_box box =
-                intersection(need, &piece_of(s, dep.node, dep.option, i)->out);
-            ns += bring(s, state,
-                        planner_state_slot(s, state, dep.first_slot + i),
-                        part->device, &box, &of);
+        uint32_t some = planner_tables_overlap(node, part, k, dep.option)->some;
+        for (; some && source->read_bytes[k] > 0; some &= some - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(some);
+            if (!is_there(s, planner_state_slot(s, state, dep.first_slot + i),
+                          part->device))
+                ns += bring_piece(s, state, index, part, k, i);
         }
     }
     return part->joins ? ns + bring_partial(s, state, index, option, at, first)
@@ -452,7 +485,7 @@ static double add_slices(const planner_schedule *s, const planner_state *state,
     double ns = 0;
     for (uint32_t k = 0; k < node->n_deps; k++)
         ns += planner_tables_overlap(node, part, k, live[node->live[k]].option)
-                  .add_ns;
+                  ->add_ns;
     return ns;
 }
 
@@ -460,10 +493,12 @@ static double hand_over(const planner_schedule *s, uint32_t node,
                         uint32_t option, uint32_t at)
 {
     const planner_solve_node *n = &s->tables->problem->nodes[node];
+    if (!n->wanted)
+        return 0;
     const planner_solve_piece *piece = piece_of(s, node, option, at);
     const planner_solve_device *dev =
         &s->tables->problem->devices[piece->device];
-    if (!n->wanted || !dev->memory_index || piece->partial)
+    if (!dev->memory_index || piece->partial)
         return 0;
     const layout of = {n->columns, n->element_bytes, 1};
     return copy_ns(dev, &piece->out, &of);
@@ -501,19 +536,17 @@ void planner_state_add(const planner_schedule *s, planner_state *state,
     const planner_part_need *part = t->parts + parts->first;
     uint32_t first = state->n_slots;
     needs n;
-    /* Ending steps of other devices changes nothing in what one piece needs. */
-    const bool found = parts->n == 1 && state->open;
-    end_steps(s, state, node, part, parts->n, &n);
+    end_steps(s, state, node, part, parts->n);
     for (uint32_t i = 0; i < parts->n; i++) {
-        if (!found)
-            find_needs(s, state, node, &part[i], &n);
+        find_needs(s, state, node, &part[i], &n);
         if (part[i].joins)
             find_partial(s, state, part, i, first, &n);
         if (part[i].after)
             need_slot(s, state, part[i].device, first + i - part[i].after, true,
                       &n);
-        double copies = bring_in(s, state, index, option, i, first) +
-                        add_slices(s, state, node, &part[i]);
+        double copies = bring_in(s, state, index, option, i, first);
+        if (node->adds)
+            copies += add_slices(s, state, node, &part[i]);
         double after = hand_over(s, index, option, i);
         double at = place(s, state, &part[i], &n, copies, after);
         add_slot(s, state, &part[i], part[i].ends);

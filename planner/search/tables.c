@@ -215,6 +215,7 @@ static void fill_class(planner_tables *t, planner_class *class)
                 .partial = piece->partial,
                 .joins = piece->joins,
                 .after = piece->after};
+            class->adds |= piece->add_ns > 0;
             parts->energy_ns +=
                 piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
@@ -340,6 +341,7 @@ static clv_status link_nodes(planner_tables *t)
         for (uint32_t k = 0; k < node->n_deps; k++) {
             uint32_t dep = node->deps[k] = p->nodes[i].deps[k];
             node->dep_options[k] = p->nodes[dep].n_options;
+            node->adds |= t->classes[t->nodes[dep].class].adds;
             node->overlaps[k] =
                 make_table(t, node->class, k, t->nodes[dep].class);
             if (!node->overlaps[k])
@@ -410,7 +412,7 @@ static bool needs_something(const planner_step_node *node,
     for (uint32_t k = 0; k < node->n_deps; k++) {
         uint32_t o = 0;
         while (o < node->dep_options[k] &&
-               planner_tables_overlap(node, part, k, o).some)
+               planner_tables_overlap(node, part, k, o)->some)
             o++;
         if (o == node->dep_options[k])
             return true;

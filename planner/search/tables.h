@@ -35,6 +35,7 @@ typedef struct planner_class {
     uint32_t node;        /* the first of this class */
     uint32_t first_parts; /* in tables->options */
     uint32_t n_options, n_deps, most_pieces;
+    bool adds; /* its slices may have to be added */
     uint32_t first_box[PLANNER_SOLVE_DEPS], n_boxes[PLANNER_SOLVE_DEPS];
 } planner_class;
 
@@ -52,6 +53,7 @@ typedef struct planner_step_node {
     /* [box][option of the dep] */
     const planner_overlap *overlaps[PLANNER_SOLVE_DEPS];
     uint32_t dep_options[PLANNER_SOLVE_DEPS];
+    bool adds; /* slices of a dep, with some options */
     uint32_t first_consumer, n_consumers;
     bool rooted;     /* it and all later ones need something, in every option */
     uint32_t n_live; /* before it */
@@ -93,11 +95,11 @@ planner_tables_parts(const planner_tables *t, uint32_t node, uint32_t option)
 }
 
 /* The box of a dep's result that a part needs, in the dep's option. */
-static inline planner_overlap
+static inline const planner_overlap *
 planner_tables_overlap(const planner_step_node *node,
                        const planner_part_need *part, uint32_t dep,
                        uint32_t option)
 {
-    return node
-        ->overlaps[dep][part->boxes[dep] * node->dep_options[dep] + option];
+    return &node->overlaps[dep]
+                          [part->boxes[dep] * node->dep_options[dep] + option];
 }
