@@ -228,10 +228,13 @@ void planner_state_put_off(const planner_schedule *s, planner_state *state,
                            uint32_t device, double end)
 {
     const uint32_t step = planner_state_steps(s, state)[device];
-    for (uint32_t i = 0; i < state->n_slots; i++) {
+    for (uint32_t i = state->n_slots; i--;) {
         planner_slot *slot = planner_state_slot(s, state, i);
-        if (slot->device == device && slot->step == step)
-            slot->at = end;
+        if (slot->device != device)
+            continue;
+        if (slot->step != step) /* those before it are of earlier steps too */
+            return;
+        slot->at = end;
     }
 }
 
