@@ -29,7 +29,7 @@
 /* Which part of a node plans near another one divide otherwise, at first and at
  * last. */
 #define FARTHEST 8
-#define NEAREST 64
+#define NEAREST 32
 
 /* Searches for plans of which several runs are in flight. */
 #define FLIGHT_SEARCHES 5

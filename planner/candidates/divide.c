@@ -41,9 +41,11 @@ uint32_t planner_find_static(const planner_maker *m, uint32_t class,
 
 bool planner_point_steps(const planner_maker *m,
                          const planner_member *const *members, uint32_t n,
-                         const planner_device_set *set, uint32_t most,
-                         int64_t *unit, int64_t *step)
+                         const planner_device_set *set, int64_t *unit,
+                         int64_t *step)
 {
+    const uint32_t most =
+        m->n_devices > 2 ? PLANNER_MAX_STEPS / 2 : PLANNER_MAX_STEPS;
     *unit = 0;
     *step = 1;
     for (uint32_t i = 0; i < n; i++)

@@ -153,11 +153,11 @@ bool planner_takes_part(const planner_maker *m, const planner_member *member,
 uint32_t planner_find_static(const planner_maker *m, uint32_t class,
                              const planner_device_set *set);
 /* Fractions at which the set may divide all n members: multiples of
- * *step / *unit, at most so many of them. False: there are none. */
+ * *step / *unit, at most PLANNER_MAX_STEPS of them. False: there are none. */
 bool planner_point_steps(const planner_maker *m,
                          const planner_member *const *members, uint32_t n,
-                         const planner_device_set *set, uint32_t most,
-                         int64_t *unit, int64_t *step);
+                         const planner_device_set *set, int64_t *unit,
+                         int64_t *step);
 /* Adds the class's candidate that is divided so, if there is one. */
 clv_status planner_point_add(planner_maker *m, const planner_member *member,
                              const planner_cut_point *point);

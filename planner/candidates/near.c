@@ -15,10 +15,6 @@
 #define CENTERS 4
 #define MEMBERS 64
 
-/* Into which an extent is divided. No tables of costs are made of them, so
- * there may be more than for points. */
-#define NEAR_STEPS 256
-
 /* A division that the plan has: parts of an extent. */
 typedef struct center {
     planner_device_set set;
@@ -180,8 +176,7 @@ static clv_status add_division(planner_maker *m, const planner_link *link,
     for (uint32_t i = 0; i < link->n_members && n < MEMBERS; i++)
         if (planner_takes_part(m, &all[i], &c.set))
             members[n++] = &all[i];
-    if (!n ||
-        !planner_point_steps(m, members, n, &c.set, NEAR_STEPS, &unit, &step))
+    if (!n || !planner_point_steps(m, members, n, &c.set, &unit, &step))
         return CLV_OK;
     double *rest = &c.parts[place_of(&c, from)];
     const double part =

@@ -55,10 +55,7 @@ static bool can_be_hybrid(const planner_maker *m, const group *g)
 
 static bool set_steps(const planner_maker *m, group *g)
 {
-    const uint32_t most =
-        m->n_devices > 2 ? PLANNER_MAX_STEPS / 2 : PLANNER_MAX_STEPS;
-    if (!planner_point_steps(m, g->members, g->n, g->set, most, &g->unit,
-                             &g->step))
+    if (!planner_point_steps(m, g->members, g->n, g->set, &g->unit, &g->step))
         return false;
     g->steps = (uint32_t)((g->unit + g->step - 1) / g->step);
     return g->steps > 1;
