@@ -146,7 +146,11 @@ static clv_status read_ptx(clv_plugin_device *dev, const struct vk_compiler *c,
     unsigned char *code;
     size_t size;
     CLV_TRY(ocl_binary(host, c->cl, program, &code, &size));
-    *ptx = code ? clv_new(host, size + 1) : NULL;
+    if (!code)
+        return clv_fail(host, CLV_ERR_UNSUPPORTED,
+                        "%s: OpenCL does not give what it compiled",
+                        dev->label);
+    *ptx = clv_new(host, size + 1);
     if (*ptx)
         memcpy(*ptx, code, size);
     clv_free(host, code);

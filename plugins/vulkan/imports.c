@@ -124,23 +124,22 @@ static clv_status check_imports(clv_plugin_device *dev,
                             dev->label);
 }
 
-static clv_status describe_target(clv_plugin_device *dev)
+static clv_status describe_target(clv_plugin_device *dev,
+                                  const vk_opencl_device *answers)
 {
     gpu_target *t = &dev->target;
-    vk_opencl_device answers;
-    CLV_TRY(describe(dev, &answers));
-    CLV_TRY(check_imports(dev, &answers));
-    if (answers.capability == GPU_PTX_WGMMA)
+    CLV_TRY(check_imports(dev, answers));
+    if (answers->capability == GPU_PTX_WGMMA)
         CLV_TRY(find_wgmma(dev, &t->wgmma_bytes));
     t->language = GPU_OPENCL_C;
     t->nvidia_ptx = true;
     t->series = option_is(dev, "series", "on");
-    t->fp16 = answers.fp16;
+    t->fp16 = answers->fp16;
     t->fp16_storage = t->int8_storage = true;
-    t->int_dot = answers.int_dot;
+    t->int_dot = answers->int_dot;
     t->coop_matrix = t->coop_bytes = t->plain_matrix = false;
     t->subgroup = 0;
-    t->max_binding = answers.max_alloc;
+    t->max_binding = answers->max_alloc;
     memset(t->image, 0, sizeof t->image);
     memset(t->image_halves, 0, sizeof t->image_halves);
     return CLV_OK;
@@ -149,18 +148,29 @@ static clv_status describe_target(clv_plugin_device *dev)
 clv_status vk_imports_start(clv_plugin_device *dev)
 {
     const clv_host_api *host = dev->base.host;
+    const bool asked_for = option_is(dev, "ptx", "on");
     const size_t n = strlen(dev->identity);
-    clv_status status = describe_target(dev);
+    vk_opencl_device answers;
+    clv_status status = describe(dev, &answers);
+    /* Older devices have nothing to gain. */
+    if (!status && answers.capability < GPU_PTX_LEAST && !asked_for)
+        return CLV_OK;
+    if (!status)
+        status = describe_target(dev, &answers);
     dev->imports = !status;
     if (dev->imports)
         snprintf(dev->identity + n, sizeof dev->identity - n, "\nptx");
     if (!status || status == CLV_ERR_NO_MEMORY ||
-        status == CLV_ERR_DEVICE_LOST || option_is(dev, "ptx", "on"))
+        status == CLV_ERR_DEVICE_LOST || asked_for)
         return status;
     clv_log(host, CLV_LOG_WARN,
-            "%s: kernels are in GLSL, and slower, since those in PTX cannot be "
-            "had (vulkan.ptx)",
-            dev->label);
+            "%s: kernels are in GLSL, and slower, since %s; vulkan.ptx=off "
+            "leaves this out",
+            dev->label,
+            status == CLV_ERR_NOT_FOUND
+                ? "there is no OpenCL for the device, which compiles those in "
+                  "PTX: install that of its driver"
+                : "the driver does not take those in PTX");
     return CLV_OK;
 }
 

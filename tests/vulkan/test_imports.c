@@ -29,6 +29,7 @@ static struct {
     bool refuses_marked;  /* and those that were marked */
     /* What did. */
     uint32_t n_described, n_compiled, n_modules, n_alive, n_warnings;
+    char warning[256];          /* the last one */
     char text[256], error[256]; /* of the last module; the last failure */
     struct {
         char name[64], data[1024];
@@ -152,8 +153,11 @@ static void host_free(clv_host *host, void *ptr)
 static void host_log(clv_host *host, uint32_t level, const char *file,
                      int32_t line, const char *text)
 {
-    (void)host, (void)file, (void)line, (void)text;
-    world.n_warnings += level == CLV_LOG_WARN;
+    (void)host, (void)file, (void)line;
+    if (level != CLV_LOG_WARN)
+        return;
+    world.n_warnings++;
+    snprintf(world.warning, sizeof world.warning, "%s", text);
 }
 
 static clv_status host_error(clv_host *host, clv_status status, int64_t code,
@@ -297,36 +301,42 @@ static void test_target(void **state)
     assert_int_equal(world.n_warnings, 0);
 }
 
-/* One line in the log, and kernels in GLSL. */
-static void check_fallback(clv_plugin_device *dev)
+/* Kernels in GLSL, with so many lines in the log. */
+static void check_fallback(clv_plugin_device *dev, uint32_t n_warnings)
 {
     assert_int_equal(vk_imports_start(dev), CLV_OK);
     assert_false(dev->imports);
     assert_int_equal(dev->target.language, 0);
     assert_int_equal(dev->target.subgroup, 32);
     assert_string_equal(dev->identity, "a device");
-    assert_int_equal(world.n_warnings, 1);
+    assert_int_equal(world.n_warnings, n_warnings);
 }
 
 static void test_no_compiler(void **state)
 {
     world.compiler = CLV_ERR_NOT_FOUND;
-    check_fallback(*state);
+    check_fallback(*state, 1);
+    assert_non_null(strstr(world.warning, "no OpenCL"));
     world.ptx = "on";
     assert_int_equal(vk_imports_start(*state), CLV_ERR_NOT_FOUND);
 }
 
+/* Which has what is right for it: nothing is said. */
 static void test_older_device(void **state)
 {
     world.capability = 75;
-    check_fallback(*state);
+    check_fallback(*state, 0);
+    world.ptx = "on";
+    assert_int_equal(vk_imports_start(*state), CLV_ERR_UNSUPPORTED);
+    assert_non_null(strstr(world.error, "8.0"));
 }
 
 /* The driver takes no module, as when OpenCL's code is another's. */
 static void test_nothing_taken(void **state)
 {
     world.refused = UINT32_MAX;
-    check_fallback(*state);
+    check_fallback(*state, 1);
+    assert_non_null(strstr(world.warning, "does not take"));
 }
 
 /* The driver takes PTX, but not what is for sm_90a. */
