@@ -10,11 +10,12 @@
 
 #include <stdbool.h>
 
-#define GPU_PTX_LEAST 80 /* compute capability of kernels with inline PTX */
-#define GPU_PTX_WGMMA 90 /* and of those that are opened */
-#define GPU_PTX_WGMMA_BYTES                                                    \
-    0x38c00 /* of a group's local memory there; OpenCL                         \
-               says 48 KiB */
+/* Compute capability of kernels with inline PTX, and of those that are opened.
+ */
+#define GPU_PTX_LEAST 80
+#define GPU_PTX_WGMMA 90
+/* Bytes of a group's local memory there; OpenCL says 48 KiB. */
+#define GPU_PTX_WGMMA_BYTES 0x38c00
 
 /* A kernel to try whether a driver takes what is opened. */
 #define GPU_PTX_PROBE "opens"
