@@ -63,8 +63,7 @@ static cl_int copy_pinned(clv_plugin_device *dev, const ocl_job *job,
     return error;
 }
 
-/* `size` bytes of each row, from byte `at` of it on. Some drivers take only
- * rectangles whose rows begin and end inside a pitch. */
+/* `size` bytes of each row, from byte `at` of it on. */
 static cl_int copy_columns(clv_plugin_device *dev, const ocl_job *job,
                            const clv_command *c, uint64_t at, uint64_t size,
                            cl_event *event)
@@ -99,45 +98,72 @@ static uint64_t min_64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Rows between two buffers of which one at most is pinned. */
+/* Whether n rows from the offset on are whole pitches of the buffer. */
+static bool has_pitches(const ocl_buffer *buf, uint64_t offset, uint64_t pitch,
+                        uint64_t n)
+{
+    return is_pinned(buf) || offset / pitch + n <= buf->base.size / pitch;
+}
+
+/* Bytes that lie side by side, of two buffers of which one at most is pinned.
+ */
+static cl_int copy_bytes(clv_plugin_device *dev, const ocl_job *job,
+                         const clv_command *c, cl_event *event)
+{
+    const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
+    if (is_pinned(src))
+        return dev->cl->EnqueueWriteBuffer(
+            job->queue, dst->mem, CL_FALSE, c->dst_offset, c->size,
+            src->base.data + c->src_offset, 0, NULL, event);
+    if (is_pinned(dst))
+        return dev->cl->EnqueueReadBuffer(
+            job->queue, src->mem, CL_FALSE, c->src_offset, c->size,
+            dst->base.data + c->dst_offset, 0, NULL, event);
+    return dev->cl->EnqueueCopyBuffer(job->queue, src->mem, dst->mem,
+                                      c->src_offset, c->dst_offset, c->size, 0,
+                                      NULL, event);
+}
+
+static cl_int copy_last_row(clv_plugin_device *dev, const ocl_job *job,
+                            const clv_command *c, cl_event *event)
+{
+    clv_command last = *c;
+    last.src_offset += (c->n_rows - 1) * c->src_pitch;
+    last.dst_offset += (c->n_rows - 1) * c->dst_pitch;
+    return copy_bytes(dev, job, &last, event);
+}
+
+/* Rows of two buffers of which one at most is pinned. NVIDIA's driver takes
+ * only rectangles whose rows begin and end inside a pitch, and whose last pitch
+ * the buffer has to its end. */
 static cl_int copy_rows(clv_plugin_device *dev, const ocl_job *job,
                         const clv_command *c, cl_event *event)
 {
     const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
+    const uint64_t from = c->src_offset, to = c->dst_offset;
+    const bool whole = has_pitches(src, from, c->src_pitch, c->n_rows) &&
+                       has_pitches(dst, to, c->dst_pitch, c->n_rows);
+    clv_command rows = *c;
     cl_int error = CL_SUCCESS;
     uint64_t size;
+    rows.n_rows -= !whole;
     for (uint64_t at = 0; at < c->size && !error; at += size) {
-        const uint64_t most =
-            min_64(rest_of_pitch(src, c->src_offset + at, c->src_pitch),
-                   rest_of_pitch(dst, c->dst_offset + at, c->dst_pitch));
-        size = min_64(c->size - at, most);
-        error = copy_columns(dev, job, c, at, size,
-                             at + size < c->size ? NULL : event);
+        size = min_64(rest_of_pitch(src, from + at, c->src_pitch),
+                      rest_of_pitch(dst, to + at, c->dst_pitch));
+        size = min_64(size, c->size - at);
+        error = copy_columns(dev, job, &rows, at, size,
+                             whole && at + size == c->size ? event : NULL);
     }
-    return error;
+    return error || whole ? error : copy_last_row(dev, job, c, event);
 }
 
 static cl_int copy(clv_plugin_device *dev, const ocl_job *job,
                    const clv_command *c, cl_event *event)
 {
-    const ocl_api *cl = dev->cl;
-    const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
-    const char *from = src->base.data + c->src_offset;
-    char *to = dst->base.data + c->dst_offset;
-    if (is_pinned(src) && is_pinned(dst))
+    if (is_pinned(ocl_buffer_of(c->src)) && is_pinned(ocl_buffer_of(c->dst)))
         return copy_pinned(dev, job, c, event);
-    if (clv_copy_rows(c) > 1)
-        return copy_rows(dev, job, c, event);
-    if (is_pinned(src))
-        return cl->EnqueueWriteBuffer(job->queue, dst->mem, CL_FALSE,
-                                      c->dst_offset, c->size, from, 0, NULL,
-                                      event);
-    if (is_pinned(dst))
-        return cl->EnqueueReadBuffer(job->queue, src->mem, CL_FALSE,
-                                     c->src_offset, c->size, to, 0, NULL,
-                                     event);
-    return cl->EnqueueCopyBuffer(job->queue, src->mem, dst->mem, c->src_offset,
-                                 c->dst_offset, c->size, 0, NULL, event);
+    return clv_copy_rows(c) > 1 ? copy_rows(dev, job, c, event)
+                                : copy_bytes(dev, job, c, event);
 }
 
 cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,

@@ -12,7 +12,7 @@
  * the program that it came from; marked assembly is left out.
  * CLEAVE_TEST_PTX=refused: nothing is made of it.
  * CLEAVE_TEST_PITCHES: of rectangles only those are taken whose rows begin and
- * end inside a pitch, as by NVIDIA.
+ * end inside a pitch, and whose last pitch lies in the buffer, as by NVIDIA.
  * CLEAVE_TEST_POLLING: waits for events poll, and in the end it is told how
  * many of them had to wait.
  */
@@ -22,6 +22,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,10 +244,17 @@ FAILING(clBuildProgram,
         p, n, devices, options, done, data)
 FAILING(clFlush, (cl_command_queue q), q)
 
-/* Whether the driver takes rows of such a side. */
-static bool fits(const size_t *origin, const size_t *region, size_t pitch)
+/* Whether the driver takes rows of such a side. mem: NULL for the host's. */
+static bool fits(cl_mem mem, const size_t *origin, const size_t *region,
+                 size_t pitch)
 {
-    return !getenv("CLEAVE_TEST_PITCHES") || origin[0] + region[0] <= pitch;
+    size_t size = SIZE_MAX;
+    if (!getenv("CLEAVE_TEST_PITCHES"))
+        return true;
+    if (mem)
+        clGetMemObjectInfo(mem, CL_MEM_SIZE, sizeof size, &size, NULL);
+    return origin[0] + region[0] <= pitch &&
+           (origin[1] + region[1]) * pitch <= size;
 }
 
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueReadBufferRect(
@@ -257,7 +265,8 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueReadBufferRect(
 {
     __typeof__(&clEnqueueReadBufferRect) real;
     *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueReadBufferRect");
-    return fits(at, region, pitch) && fits(host_at, region, host_pitch)
+    return fits(mem, at, region, pitch) &&
+                   fits(NULL, host_at, region, host_pitch)
                ? real(q, mem, blocking, at, host_at, region, pitch, slice,
                       host_pitch, host_slice, host, n, waits, event)
                : CL_INVALID_VALUE;
@@ -271,7 +280,8 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueWriteBufferRect(
 {
     __typeof__(&clEnqueueWriteBufferRect) real;
     *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueWriteBufferRect");
-    return fits(at, region, pitch) && fits(host_at, region, host_pitch)
+    return fits(mem, at, region, pitch) &&
+                   fits(NULL, host_at, region, host_pitch)
                ? real(q, mem, blocking, at, host_at, region, pitch, slice,
                       host_pitch, host_slice, host, n, waits, event)
                : CL_INVALID_VALUE;
@@ -285,7 +295,8 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clEnqueueCopyBufferRect(
 {
     __typeof__(&clEnqueueCopyBufferRect) real;
     *(void **)&real = dlsym(RTLD_NEXT, "clEnqueueCopyBufferRect");
-    return fits(from, region, src_pitch) && fits(to, region, dst_pitch)
+    return fits(src, from, region, src_pitch) &&
+                   fits(dst, to, region, dst_pitch)
                ? real(q, src, dst, from, to, region, src_pitch, src_slice,
                       dst_pitch, dst_slice, n, waits, event)
                : CL_INVALID_VALUE;
