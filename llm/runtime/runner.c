@@ -281,6 +281,15 @@ clv_status llm_runner_weigh(const llm_runner *r,
     return status;
 }
 
+bool llm_runner_is_real(const llm_runner *runner)
+{
+    clv_device *dev;
+    for (uint32_t i = 0; (dev = clv_plan_device(runner->plan, i)); i++)
+        if (clv_device_info_of(dev)->clock != CLV_CLOCK_VIRTUAL)
+            return true;
+    return false;
+}
+
 double llm_runner_predicted(const llm_runner *runner)
 {
     return runner->plan ? clv_plan_summarise(runner->plan).predicted_ns : 0;

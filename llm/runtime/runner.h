@@ -90,6 +90,8 @@ clv_status llm_runner_work(llm_runner *runner, llm_runner_params *params);
 clv_status llm_runner_weigh(const llm_runner *runner,
                             const llm_runner_params *params,
                             const clv_device *dev, uint64_t bytes, double *ns);
+/* Whether a device of its plan is in real time. */
+bool llm_runner_is_real(const llm_runner *runner);
 /* The predicted time of a run, ns; 0: not known, or not planned. */
 double llm_runner_predicted(const llm_runner *runner);
 /* Makes a planned runner ready to run. */

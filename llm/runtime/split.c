@@ -6,14 +6,11 @@
 #include <string.h>
 
 /* Lengths of batches to compare: LLM_SPLIT_BATCH, twice and four times as many,
- * and half as many. */
-#define UNIT (LLM_SPLIT_BATCH / 2)
+ * and LLM_SPLIT_UNIT. */
 #define LONGEST (LLM_SPLIT_BATCH * 4)
 #define MAX_LENGTHS 4
 /* And two of them with plans for runs in flight. */
 #define MAX_BATCHES (MAX_LENGTHS + 2)
-/* Up to here, and from there to twice as far each, texts share choices. */
-#define NEAR_POSITIONS 1024
 /* Of more chunks in flight the first ones tell how long all take. */
 #define MAX_CHUNKS 8
 /* What takes more memory takes less time by this part; in real time by the
@@ -49,12 +46,6 @@ typedef struct comparison {
     bool failed;
 } comparison;
 
-llm_split llm_split_plain(const llm_splits *s)
-{
-    return (llm_split){.length = s->n_batch ? s->n_batch : LLM_SPLIT_BATCH,
-                       .n_flight = s->n_flight ? s->n_flight : 1};
-}
-
 uint32_t llm_split_most(const llm_splits *s)
 {
     return s->n_batch ? s->n_batch : LONGEST;
@@ -64,67 +55,6 @@ static bool several_devices(const llm_runners *r)
 {
     return r->params.devices ? r->params.n_devices > 1
                              : clv_context_device_count(r->model->ctx) > 1;
-}
-
-void llm_split_forget(llm_splits *s)
-{
-    s->n_choices = 0;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Choices so far                                                            */
-
-static llm_split_choice key_of(const llm_splits *s, const llm_split_text *text)
-{
-    const uint32_t unit = s->n_batch ? s->n_batch : UNIT;
-    uint32_t position = text->position / NEAR_POSITIONS, class = 0;
-    for (; position; position /= 2)
-        class ++;
-    return (llm_split_choice){.n = (text->n + unit - 1) / unit,
-                              .whole = text->n / unit,
-                              .position = class};
-}
-
-static llm_split_choice *find(llm_splits *s, const llm_split_choice *key)
-{
-    for (uint32_t i = 0; i < s->n_choices && i < LLM_MAX_SPLITS; i++) {
-        llm_split_choice *c = &s->choices[i];
-        if (c->n == key->n && c->whole == key->whole &&
-            c->position == key->position)
-            return c;
-    }
-    return NULL;
-}
-
-static bool is_real(const llm_runner *runner)
-{
-    clv_device *dev;
-    for (uint32_t i = 0; (dev = clv_plan_device(runner->plan, i)); i++)
-        if (clv_device_info_of(dev)->clock != CLV_CLOCK_VIRTUAL)
-            return true;
-    return false;
-}
-
-void llm_split_review(llm_splits *s, const llm_split *split,
-                      const llm_runner *runner, bool steady, double ns)
-{
-    if (split->length > llm_split_plain(s).length && is_real(runner) &&
-        (!steady || ns > split->plain_ns))
-        llm_split_forget(s);
-}
-
-void llm_split_judge(llm_splits *s, const llm_split_text *text,
-                     const llm_runner *runner, double ns)
-{
-    const llm_split_choice key = key_of(s, text);
-    llm_split_choice *c = find(s, &key);
-    if (!c || !(c->split.plain_ns > 0) || ns <= c->split.plain_ns ||
-        !is_real(runner))
-        return;
-    clv_log(runner->model->ctx, CLV_LOG_INFO,
-            "batches in flight took %.3f s, one at a time should take %.3f",
-            ns * 1e-9, c->split.plain_ns * 1e-9);
-    c->split = llm_split_plain(s);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -259,7 +189,7 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
  * took is compared with what runs of others take, not with what models say. */
 static double gain_of(const comparison *c, const batch *b, uint32_t n_flight)
 {
-    if (!is_real(b->runner))
+    if (!llm_runner_is_real(b->runner))
         return GAIN;
     if (n_flight > 1 || c->r->fixed || !c->batches[0].has_run)
         return GAIN_REAL;
@@ -300,7 +230,7 @@ static clv_status measure(const comparison *c, const batch *b)
 {
     const llm_runner_params *p = &c->r->params;
     if (clv_plan_summarise(b->runner->plan).predicted_ns > 0 ||
-        is_real(b->runner))
+        llm_runner_is_real(b->runner))
         return CLV_OK;
     return clv_profile_graph(c->r->model->ctx, b->runner->graph,
                              &(clv_profile_params){.devices = p->devices,
@@ -344,7 +274,7 @@ static clv_status consider_length(comparison *c, uint32_t length, bool flight)
 static bool may_gain(const batch *b)
 {
     const clv_plan_summary s = clv_plan_summarise(b->runner->plan);
-    const double gain = is_real(b->runner) ? GAIN_REAL : GAIN;
+    const double gain = llm_runner_is_real(b->runner) ? GAIN_REAL : GAIN;
     return s.together_ns > 0 && s.together_ns < s.predicted_ns * (1 - gain);
 }
 
@@ -395,7 +325,7 @@ static clv_status set_units(comparison *c)
                              .n_free = t->n_ctx - t->position};
     llm_shape shapes[LLM_MAX_TRIED];
     uint32_t n;
-    c->n = (t->n + UNIT - 1) / UNIT * UNIT;
+    c->n = (t->n + LLM_SPLIT_UNIT - 1) / LLM_SPLIT_UNIT * LLM_SPLIT_UNIT;
     c->n = c->n < any.n_free ? c->n : any.n_free;
     return llm_choice_shapes(c->r, &any, shapes, &n);
 }
@@ -407,8 +337,8 @@ static clv_status compare_lengths(comparison *c)
         CLV_TRY(set_units(c));
     CLV_TRY(consider_length(c, LLM_SPLIT_BATCH, false));
     CLV_TRY(compare_longer(c));
-    if (c->best.length <= LLM_SPLIT_BATCH && has_length(c->r, UNIT))
-        CLV_TRY(consider_length(c, UNIT, false));
+    if (c->best.length <= LLM_SPLIT_BATCH && has_length(c->r, LLM_SPLIT_UNIT))
+        CLV_TRY(consider_length(c, LLM_SPLIT_UNIT, false));
     const uint32_t best = c->best.length;
     CLV_TRY(consider_flight(c, best));
     /* Of a few long ones, devices wait longer for the first and the last. */
@@ -456,7 +386,6 @@ static clv_status make_sure(comparison *c, llm_split *split)
 clv_status llm_split_choose(llm_splits *s, llm_runners *r,
                             const llm_split_text *text, llm_split *out)
 {
-    const llm_split_choice key = key_of(s, text);
     comparison c = {.s = s, .r = r, .text = text, .best = llm_split_plain(s)};
     *out = c.best;
     const bool lengths = can_choose_length(s, r, text);
@@ -464,26 +393,21 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
         s->n_flight != 1 && several_devices(r) && text->n >= 2 * out->length;
     if (!lengths && !several)
         return CLV_OK;
-    llm_split_choice *known = find(s, &key);
-    if (known) {
-        *out = known->split;
+    if (llm_split_find(s, text, out))
         return CLV_OK;
-    }
     const clv_status status =
         lengths ? compare_lengths(&c) : compare_flights(&c);
     const bool unsure = !r->fixed && lengths && c.n_batches &&
-                        is_real(c.batches[0].runner) && !c.batches[0].has_run;
+                        llm_runner_is_real(c.batches[0].runner) &&
+                        !c.batches[0].has_run;
     if (!status && !c.failed)
         *out = c.best;
     finish(&c, status ? NULL : out);
     if (status)
         return status;
     CLV_TRY(make_sure(&c, out));
-    if (!unsure) {
-        known = &s->choices[s->n_choices++ % LLM_MAX_SPLITS];
-        *known = key;
-        known->split = *out;
-    }
+    if (!unsure)
+        llm_split_keep(s, text, out);
     clv_log(r->model->ctx, CLV_LOG_INFO,
             "%u tokens run in batches of %u, %u in flight%s", text->n,
             out->length, out->n_flight,
