@@ -1,7 +1,6 @@
-#include "session.h"
-
 #include "../base/str.h"
 #include "../base/utf8.h"
+#include "evaluate.h"
 #include "../sampling/sampler.h"
 
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 #include "choice.h"
 #include "chunks.h"
 
-#include <string.h>
-
 /* Lengths of batches to compare: LLM_SPLIT_BATCH, twice and four times as many,
  * and LLM_SPLIT_UNIT. */
 #define LONGEST (LLM_SPLIT_BATCH * 4)

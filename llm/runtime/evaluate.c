@@ -1,0 +1,374 @@
+#include "evaluate.h"
+
+#include "../base/str.h"
+#include "../models/rope.h"
+#include "session_loss.h"
+#include "split.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+clv_status llm_session_check(const clv_session *session, const int32_t *ids,
+                             uint32_t n)
+{
+    const uint32_t n_vocab = session->model->hp->n_vocab;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return clv_error(CLV_ERR_INVALID,
+                             "token %u is id %d; the vocabulary has 0..%u", i,
+                             ids[i], n_vocab - 1);
+    const uint64_t needed = (uint64_t)session->position + n;
+    if (needed > session->n_ctx)
+        return clv_error(CLV_ERR_LIMIT,
+                         "context of %u tokens is too small: %u in it and %u "
+                         "more need %llu; use a larger context (n_ctx %llu)",
+                         session->n_ctx, session->position, n,
+                         (unsigned long long)needed,
+                         (unsigned long long)needed);
+    return CLV_OK;
+}
+
+/* Runners that others replaced. */
+static void forget_dropped(clv_session *s)
+{
+    if (!llm_runners_hold(&s->runners, s->latest))
+        s->latest = NULL;
+    if (!llm_runners_hold(&s->runners, s->several))
+        s->several = NULL;
+}
+
+/* It may replace the latest one. */
+static clv_status take_runner(clv_session *s, const llm_request *request,
+                              llm_runner **out)
+{
+    const clv_status status = llm_runners_get(&s->runners, request, out);
+    forget_dropped(s);
+    return status;
+}
+
+/* For n more tokens, once `ahead` others have been run. */
+static llm_request request_of(const clv_session *s, uint32_t n, uint32_t ahead,
+                              uint32_t which)
+{
+    const uint32_t left = s->n_ctx - s->position - ahead;
+    return (llm_request){.n = n,
+                         .n_free = left > n ? left : n,
+                         .all_logits = which == CLV_LOGITS_ALL && n > 1};
+}
+
+static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
+                             bool prepare, llm_runner **out)
+{
+    llm_request request = request_of(s, n, 0, which);
+    request.prepare = prepare;
+    return take_runner(s, &request, out);
+}
+
+/* Fills the cache again, with the tokens so far. */
+static clv_status replay(clv_session *s)
+{
+    const uint32_t end = s->position;
+    clv_status status = CLV_OK;
+    for (s->position = 0; s->position < end && !status;) {
+        const uint32_t left = end - s->position;
+        const uint32_t n = left < s->n_batch ? left : s->n_batch;
+        llm_runner *runner;
+        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
+        if (!status)
+            status = llm_runner_run(runner, s->ids + s->position, n,
+                                    s->position, s->far);
+        s->position += n;
+    }
+    s->position = end;
+    s->stale = status != CLV_OK;
+    return status;
+}
+
+/* ids NULL: only prepares. */
+static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
+                           uint32_t which, llm_runner **runner)
+{
+    CLV_TRY(llm_session_leave_lost_out(s));
+    if (s->stale && ids)
+        CLV_TRY(replay(s));
+    CLV_TRY(get_runner(s, n, which, !ids, runner));
+    return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
+}
+
+/* Runs a batch, or prepares for one where ids is NULL. If a device fails, that
+ * is repeated without it, at most once for each device: rows of earlier batches
+ * are in the cache, or are computed again if only the lost device had them. */
+static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
+                            uint32_t which, llm_runner **runner)
+{
+    for (;;) {
+        const uint32_t lost = llm_session_count_lost(s);
+        clv_status status = run_once(s, ids, n, which, runner);
+        if (!status || llm_session_count_lost(s) == lost)
+            return status;
+        if (llm_session_count_lost(s) == llm_session_count_devices(s))
+            return clv_error(status, "%s; no other device is left",
+                             clv_last_error());
+        llm_session_tell_of_loss(s);
+    }
+}
+
+clv_status clv_session_prepare(clv_session *session, uint32_t n,
+                               const clv_plan **plan)
+{
+    llm_runner *runner;
+    if (!session || !plan || !n || n > llm_split_most(&session->splits))
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_prepare: no session, or %u tokens where "
+                         "1 to the batch are",
+                         n);
+    *plan = NULL;
+    CLV_TRY(run_batch(session, NULL, n, CLV_LOGITS_LAST, &runner));
+    *plan = runner->plan;
+    return CLV_OK;
+}
+
+static clv_status reserve_rows(clv_session *s, uint32_t n)
+{
+    uint64_t size;
+    if (__builtin_mul_overflow((uint64_t)n * sizeof(float),
+                               (uint64_t)s->model->hp->n_vocab, &size))
+        size = UINT64_MAX;
+    if (size <= s->rows_size)
+        return CLV_OK;
+    free(s->rows);
+    s->rows_size = 0;
+    s->rows = malloc(size);
+    if (!s->rows)
+        return clv_error(CLV_ERR_NO_MEMORY,
+                         "out of memory for the logits of %u tokens, %.1f MiB; "
+                         "ask for fewer at a time",
+                         n, (double)size / (1 << 20));
+    s->rows_size = size;
+    return CLV_OK;
+}
+
+/* Reserves memory for n more ids. */
+static clv_status reserve_ids(clv_session *s, uint32_t n)
+{
+    const uint32_t wanted = s->position + n;
+    if (wanted <= s->ids_capacity)
+        return CLV_OK;
+    const uint32_t capacity = wanted < s->n_ctx / 2 ? wanted * 2 : s->n_ctx;
+    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof *grown);
+    if (!grown)
+        return llm_no_memory("tokens");
+    s->ids = grown;
+    s->ids_capacity = capacity;
+    return CLV_OK;
+}
+
+static void keep_ids(clv_session *s, const int32_t *ids, uint32_t n)
+{
+    memcpy(s->ids + s->position, ids, n * sizeof *ids);
+    s->position += n;
+}
+
+static llm_split_text text_of(const clv_session *s, uint32_t n)
+{
+    return (llm_split_text){
+        .n = n, .position = s->position, .n_ctx = s->n_ctx, .far = s->far};
+}
+
+/* How to run n more tokens. What keeps from a choice shows when they are run.
+ */
+static llm_split choose_split(clv_session *s, uint32_t n, uint32_t which)
+{
+    const llm_split plain = llm_split_plain(&s->splits);
+    const llm_split_text text = text_of(s, n);
+    llm_split split;
+    if (which == CLV_LOGITS_ALL || s->stale || llm_session_leave_lost_out(s) ||
+        s->stale)
+        return plain;
+    const uint32_t lost = llm_session_count_lost(s);
+    const clv_status status =
+        llm_split_choose(&s->splits, &s->runners, &text, &split);
+    forget_dropped(s);
+    if (status && llm_session_count_lost(s) > lost &&
+        llm_session_count_lost(s) < llm_session_count_devices(s))
+        llm_session_tell_of_loss(s);
+    return status ? plain : split;
+}
+
+uint32_t llm_session_at_once(clv_session *session, uint32_t n)
+{
+    const llm_split split = choose_split(session, n, CLV_LOGITS_LAST);
+    return split.length * (split.n_flight > 1 ? split.n_flight * 4 : 1);
+}
+
+clv_status clv_session_batches(clv_session *session, uint32_t n,
+                               clv_batches *out)
+{
+    if (!session || !n || n > session->n_ctx - session->position || !out)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_batches: no session or result, or %u "
+                         "tokens, which the context has no room for",
+                         n);
+    const llm_split split = choose_split(session, n, CLV_LOGITS_LAST);
+    *out = (clv_batches){.n_batch = split.length, .n_flight = split.n_flight};
+    return CLV_OK;
+}
+
+/* As many whole batches as there are, in flight, where several devices work for
+ * them. *done: their tokens, which have been run. */
+static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
+                             uint32_t which, const llm_split *split,
+                             float *rows, uint32_t *done)
+{
+    llm_chunks chunks = {.ids = ids,
+                         .n = n / split->length,
+                         .length = split->length,
+                         .position = s->position,
+                         .n_flight = split->n_flight,
+                         .far = s->far,
+                         .cancelled = &s->cancelled,
+                         .rows = rows};
+    llm_runner *runner = NULL;
+    uint32_t n_done = 0;
+    if (split->n_flight == 1 || chunks.n < 2 || s->stale)
+        return CLV_OK;
+    CLV_TRY(reserve_ids(s, chunks.n * chunks.length));
+    CLV_TRY(llm_session_leave_lost_out(s));
+    llm_request request =
+        request_of(s, chunks.length, (chunks.n - 1) * chunks.length, which);
+    request.flight = split->planned;
+    CLV_TRY(take_runner(s, &request, &runner));
+    if (s->stale || clv_plan_summarise(runner->plan).n_devices < 2)
+        return CLV_OK;
+    const bool warm = runner->latest && runner->n_runs > 1;
+    const llm_split_text text = text_of(s, n);
+    const uint64_t begin = clv_now_ns();
+    const clv_status status =
+        llm_chunks_run(runner, &s->runners.params, &chunks, &n_done);
+    if (!status && warm)
+        llm_split_judge(&s->splits, &text, runner,
+                        (double)(clv_now_ns() - begin));
+    *done = n_done * chunks.length;
+    keep_ids(s, ids, *done);
+    s->latest = n_done ? runner : s->latest;
+    s->several = status ? NULL : runner;
+    s->chunks = chunks;
+    return status;
+}
+
+/* If a device fails, the rest is left to be run without it. */
+static clv_status run_in_flight(clv_session *s, const int32_t *ids, uint32_t n,
+                                uint32_t which, const llm_split *split,
+                                float *rows, uint32_t *done)
+{
+    const uint32_t lost = llm_session_count_lost(s);
+    *done = 0;
+    const clv_status status = run_chunks(s, ids, n, which, split, rows, done);
+    if (!status || llm_session_count_lost(s) == lost ||
+        llm_session_count_lost(s) == llm_session_count_devices(s))
+        return status;
+    llm_session_tell_of_loss(s);
+    return CLV_OK;
+}
+
+/* The whole batches of a text that is run one batch at a time. */
+static llm_chunks one_by_one(const clv_session *s, const llm_split *split,
+                             uint32_t n)
+{
+    return (llm_chunks){.n = n / split->length,
+                        .length = split->length,
+                        .position = s->position,
+                        .n_flight = 1,
+                        .far = s->far};
+}
+
+/* Runs the ids in batches. With rows, all logits are copied there. */
+static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
+                              uint32_t which, float *rows)
+{
+    const uint64_t n_vocab = s->model->hp->n_vocab;
+    const llm_split split = choose_split(s, n, which);
+    const uint64_t begin = clv_now_ns();
+    uint32_t done;
+    s->several = NULL;
+    CLV_TRY(run_in_flight(s, ids, n, which, &split, rows, &done));
+    s->rest = done < n;
+    const bool alone = !done;
+    bool steady = true; /* what they take was known before */
+    const bool several = !done && n >= 2 * split.length;
+    if (several) {
+        s->chunks = one_by_one(s, &split, n);
+        s->rest = n % split.length != 0;
+    }
+    while (done < n) {
+        if (atomic_exchange(&s->cancelled, false))
+            return n == 1
+                       ? clv_error(CLV_ERR_CANCELLED, "cancelled")
+                       : clv_error(CLV_ERR_CANCELLED,
+                                   "cancelled after %u of %u tokens", done, n);
+        const uint32_t left = n - done;
+        const uint32_t batch = left < split.length ? left : split.length;
+        llm_runner *runner = NULL;
+        CLV_TRY(reserve_ids(s, batch));
+        CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
+        s->latest = runner;
+        steady &= runner->learned == CLV_LEARNED_NOTHING;
+        if (several && batch == split.length)
+            s->several = runner;
+        if (rows)
+            memcpy(rows + done * n_vocab, llm_runner_logits(runner),
+                   batch * n_vocab * sizeof *rows);
+        keep_ids(s, ids + done, batch);
+        done += batch;
+    }
+    if (alone)
+        llm_split_review(&s->splits, &split, s->latest, steady,
+                         (double)(clv_now_ns() - begin));
+    if (s->latest && s->latest->learned == CLV_LEARNED_COSTS)
+        llm_split_forget(&s->splits);
+    return CLV_OK;
+}
+
+/* Where the length of the context decides the rotary frequencies, the cache is
+ * computed again when they change. */
+static clv_status choose_rope(clv_session *s, uint32_t n)
+{
+    bool far;
+    CLV_TRY(llm_rope_reach(s->model->hp, s->position + n, &far));
+    s->stale |= far != s->far && s->position > 0;
+    s->far = far;
+    return CLV_OK;
+}
+
+clv_status clv_session_eval(clv_session *session, const int32_t *ids,
+                            uint32_t n, uint32_t which, const float **logits)
+{
+    clv_session *s = session;
+    if (!s || !ids || !n)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_eval: no session or no tokens");
+    if (which > CLV_LOGITS_NONE || (which != CLV_LOGITS_NONE && !logits))
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_eval: logits %u asked for, to %s", which,
+                         logits ? "a pointer" : "NULL");
+    clv_status status = llm_session_check(s, ids, n);
+    if (!status)
+        status = choose_rope(s, n);
+    if (status)
+        return status;
+    const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;
+    if (gather)
+        status = reserve_rows(s, n);
+    const uint32_t position = s->position;
+    if (!status)
+        status = run_batches(s, ids, n, which, gather ? s->rows : NULL);
+    if (status) {
+        s->position = position;
+        return status;
+    }
+    if (logits)
+        *logits = which == CLV_LOGITS_NONE ? NULL
+                  : gather                 ? s->rows
+                                           : llm_runner_logits(s->latest);
+    return CLV_OK;
+}
