@@ -223,6 +223,7 @@ clv_status npu_device_open(clv_plugin_instance *inst, uint32_t index,
     for (uint32_t i = 0; i < dev->n_queues; i++) {
         npu_queue *queue = &dev->queues[i];
         queue->dev = dev;
+        pthread_cond_init(&queue->filled, NULL);
         queue->sim.whole = i ? &dev->queues[0].sim : NULL;
         queue->sim.done = npu_job_done;
         queue->sim.ctx = dev;
@@ -247,6 +248,7 @@ void npu_device_close(clv_plugin_device *dev)
     for (uint32_t i = 0; i < dev->n_queues; i++) {
         npu_sim_drop(&inst->sim, &dev->queues[i].sim);
         npu_sim_remove(&inst->sim, &dev->queues[i].sim);
+        pthread_cond_destroy(&dev->queues[i].filled);
     }
     while (dev->traced) {
         npu_job *job = dev->traced;

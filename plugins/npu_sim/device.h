@@ -50,6 +50,8 @@ typedef struct npu_queue {
     clv_plugin_device *dev;
     pthread_t thread;
     bool has_thread;
+    pthread_cond_t filled; /* the thread has a job, or is to stop: one that has
+                              none sleeps through all other changes */
     npu_sim_device sim;
     npu_activity activity;
     npu_job *first, *last; /* of the thread; the first may be running */

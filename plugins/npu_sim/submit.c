@@ -216,6 +216,7 @@ static bool push(npu_job *job, const clv_submit *s)
     else
         queue->first = job;
     queue->last = job;
+    pthread_cond_signal(&queue->filled);
     pthread_cond_broadcast(&dev->inst->changed);
     return true;
 }

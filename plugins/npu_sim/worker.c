@@ -209,7 +209,7 @@ static void *work(void *ctx)
         if (!job && dev->stop)
             break;
         if (!job) {
-            npu_await_change(inst, UINT64_MAX);
+            pthread_cond_wait(&queue->filled, &inst->mutex);
             continue;
         }
         char message[NPU_MESSAGE_SIZE] = "";
@@ -250,6 +250,8 @@ void npu_workers_stop(clv_plugin_device *dev)
 {
     npu_lock(dev->inst);
     dev->stop = true;
+    for (uint32_t i = 0; i < dev->n_queues; i++)
+        pthread_cond_signal(&dev->queues[i].filled);
     pthread_cond_broadcast(&dev->inst->changed);
     npu_unlock(dev->inst);
     for (uint32_t i = 0; i < dev->n_queues; i++) {
