@@ -141,8 +141,10 @@ static cl_int copy_rows(clv_plugin_device *dev, const ocl_job *job,
 {
     const ocl_buffer *src = ocl_buffer_of(c->src), *dst = ocl_buffer_of(c->dst);
     const uint64_t from = c->src_offset, to = c->dst_offset;
-    const bool whole = has_pitches(src, from, c->src_pitch, c->n_rows) &&
-                       has_pitches(dst, to, c->dst_pitch, c->n_rows);
+    /* A row may end in the pitch after the one that it begins in. */
+    const uint64_t end = c->size - 1;
+    const bool whole = has_pitches(src, from + end, c->src_pitch, c->n_rows) &&
+                       has_pitches(dst, to + end, c->dst_pitch, c->n_rows);
     clv_command rows = *c;
     cl_int error = CL_SUCCESS;
     uint64_t size;
