@@ -1,6 +1,5 @@
 #include "compare.h"
 
-#include "../core/config/config.h"
 #include "limits.h"
 #include "prepare.h"
 
@@ -65,7 +64,7 @@ bool planner_is_legal_plan(const clv_plan *plan)
 
 double planner_energy_weight(const clv_plan *plan)
 {
-    return clv_config_get_float(plan->ctx->config, "core.objective");
+    return clv_context_objective(plan->ctx).energy;
 }
 
 /* Alone, or among others in flight. */

@@ -64,17 +64,24 @@ static uint64_t state_bytes(const clv_plan *plan, uint32_t device)
     return sum;
 }
 
+uint64_t planner_limits_states(const clv_plan *plan, uint32_t device)
+{
+    const uint64_t bytes = state_bytes(plan, device);
+    return bytes > plan->devices[device].states ? bytes
+                                                : plan->devices[device].states;
+}
+
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
 {
     const core_plan_device *d = &plan->devices[device];
     if ((!d->local && !core_device_is_windowed(d->dev)) || !d->n_steps)
         return 0;
     const uint64_t states = state_bytes(plan, device);
-    const uint64_t there = atomic_load(&d->dev->state_bytes);
     /* It imports the arena whole. */
     const uint64_t values = d->local ? d->memory.size : plan->memory.size;
     return (values > d->given ? values - d->given : 0) + d->scratch_size +
-           (states > there ? states - there : 0) + weight_bytes(plan, device);
+           (states > d->states ? states - d->states : 0) +
+           weight_bytes(plan, device);
 }
 
 /* Weights stay, so those of the first plan would leave nothing for the values

@@ -159,6 +159,26 @@ static uint64_t room_of(const clv_graph *graph, const clv_plan_params *params,
     return room > given ? room - given : 0;
 }
 
+/* What the plan before takes, and how much of that others can use. */
+static void come_after(core_plan_device *of, const clv_plan *before)
+{
+    for (uint32_t d = 0; d < before->n_devices; d++) {
+        const core_plan_device *its = &before->devices[d];
+        if (its->dev != of->dev)
+            continue;
+        const uint64_t taken = planner_limits_bytes(before, d);
+        const uint64_t values = core_device_is_windowed(of->dev)
+                                    ? before->memory.size
+                                    : its->memory.size;
+        if (of->room != UINT64_MAX)
+            of->room -= taken < of->room ? taken : of->room;
+        if (taken && values > of->given)
+            of->given = values;
+        of->states = planner_limits_states(before, d);
+    }
+    of->after = before;
+}
+
 static clv_status take_flight(clv_plan *plan, const clv_plan_params *params)
 {
     const uint32_t n = params->n_flight ? params->n_flight : 1;
@@ -199,11 +219,17 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
         return core_no_memory("for a plan");
     }
     plan->n_devices = plan->n_queues = params->n_devices;
-    for (uint32_t i = 0; i < params->n_devices; i++)
-        plan->devices[i] = (core_plan_device){.dev = params->devices[i],
-                                              .room = room_of(graph, params, i),
-                                              .given = given_by(params, i),
-                                              .reserve = params->reserve};
+    for (uint32_t i = 0; i < params->n_devices; i++) {
+        clv_device *dev = params->devices[i];
+        core_plan_device *of = &plan->devices[i];
+        *of = (core_plan_device){.dev = dev,
+                                 .room = room_of(graph, params, i),
+                                 .given = given_by(params, i),
+                                 .states = atomic_load(&dev->state_bytes),
+                                 .reserve = params->reserve};
+        if (params->after)
+            come_after(of, params->after);
+    }
     const clv_status status = take_flight(plan, params);
     if (status)
         clv_plan_destroy(plan);
@@ -420,6 +446,7 @@ static clv_status begin(clv_context *ctx, clv_graph *graph,
 {
     clv_plan_params all = {.workspace = params ? params->workspace : NULL,
                            .reserve = params ? params->reserve : 0,
+                           .after = params ? params->after : NULL,
                            .n_flight = params ? params->n_flight : 0,
                            .flight_symbols =
                                params ? params->flight_symbols : NULL};

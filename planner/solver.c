@@ -16,6 +16,8 @@ static void set_rooms(const planner_solver *v, clv_plan *plan)
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         plan->devices[d].room = v->plan->devices[d].room;
         plan->devices[d].given = v->plan->devices[d].given;
+        plan->devices[d].states = v->plan->devices[d].states;
+        plan->devices[d].after = v->plan->devices[d].after;
         plan->devices[d].reserve = v->plan->devices[d].reserve;
         plan->devices[d].work = v->plan->devices[d].work;
         plan->devices[d].scratch = v->plan->devices[d].scratch;

@@ -25,7 +25,7 @@ static void note_plan(tool_memory *m, uint32_t i, const clv_plan *plan)
     }
 }
 
-/* Asked before anything is prepared: what the plan for single tokens is given
+/* Asked before anything is prepared: what the plan that comes first is given
  * there belongs to it. */
 static clv_status weigh(tool_memory *m, clv_session *session, uint32_t plan)
 {
@@ -64,11 +64,15 @@ clv_status tool_memory_look(const tool_env *env, const clv_model *model,
 {
     tool_memory *m = out;
     const clv_plan *plan;
+    uint32_t first = 1;
     *m = (tool_memory){.n_tokens = {single, n_prompt}};
     const bool scarce = add_rows(m, env->ctx, clv_model_describe(model)->size);
     if (scarce)
         m->n_tokens[0] = 1;
-    for (uint32_t i = 0; i < 2; i++) {
+    if (scarce)
+        CLV_TRY(clv_session_first(session, &first));
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        const uint32_t i = first > 1 ? 1 - turn : turn;
         if (!m->n_tokens[i])
             continue;
         if (scarce && more)

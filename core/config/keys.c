@@ -28,10 +28,10 @@ static const clv_option core_keys[] = {
              "where ops run: on the first device that takes them, whole where "
              "they are best, or in parts",
              .choices = "auto|first|layer|tensor"),
-    KEY_WITH("objective", CLV_OPTION_FLOAT, "0",
-             "what plans are to be low in: 0 time, 1 energy, 0.5 the product "
-             "of both",
-             .max = 1),
+    KEY("objective", CLV_OPTION_STRING, "0",
+        "what plans are to be low in: 0 time, 1 energy, 0.5 the product of "
+        "both; 2048:64: devices hold weights for so many tokens of a prompt "
+        "and after it"),
     KEY_WITH("expected_runs", CLV_OPTION_INT, "10000",
              "runs of a plan over which compiling its programs is spread when "
              "plans are compared; 0: compiling does not count",

@@ -12,6 +12,11 @@ clv_config *clv_context_config(clv_context *ctx)
     return ctx->config;
 }
 
+clv_objective clv_context_objective(const clv_context *ctx)
+{
+    return ctx->objective;
+}
+
 uint32_t clv_context_device_count(const clv_context *ctx)
 {
     return ctx->n_devices;

@@ -81,6 +81,7 @@ struct clv_context {
     pthread_rwlock_t log_lock; /* read while log is called */
     clv_log_fn log;
     void *log_ctx;
+    clv_objective objective;  /* core.objective */
     uint32_t log_level;       /* most detailed level wanted */
     clv_progress_fn progress; /* may be NULL */
     void *progress_ctx;

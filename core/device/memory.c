@@ -4,6 +4,12 @@
 
 #include <stdlib.h>
 
+bool core_same_runs(const core_runs *a, const core_runs *b)
+{
+    return a->offset == b->offset && a->bytes == b->bytes && a->n == b->n &&
+           (a->n < 2 || a->pitch == b->pitch);
+}
+
 #define HOSTS (CLV_MEM_HOST_VISIBLE | CLV_MEM_COHERENT | CLV_MEM_CACHED)
 
 bool core_device_has_local(const clv_device *dev, uint32_t *type)

@@ -38,6 +38,7 @@ clv_status core_device_copy_type(const clv_device *dev, uint64_t size,
 typedef struct core_runs {
     uint64_t offset, bytes, pitch, n;
 } core_runs;
+bool core_same_runs(const core_runs *a, const core_runs *b);
 
 /*
  * exchange.c. Transfers between host memory and a buffer of the device; they

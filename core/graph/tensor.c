@@ -389,12 +389,6 @@ static clv_status make_object(clv_tensor *tensor, clv_device *dev,
     return CLV_OK;
 }
 
-static bool same_runs(const core_runs *a, const core_runs *b)
-{
-    return a->offset == b->offset && a->bytes == b->bytes && a->n == b->n &&
-           (a->n < 2 || a->pitch == b->pitch);
-}
-
 /* Of a weight, in the device's own memory. */
 static bool is_own_copy(uint32_t holding)
 {
@@ -406,7 +400,7 @@ static bool object_serves(const core_object *object, const clv_device *dev,
                           uint64_t align, const core_object *want)
 {
     return object->buffer->dev == dev && object->holding == want->holding &&
-           same_runs(&object->range, &want->range) &&
+           core_same_runs(&object->range, &want->range) &&
            (!is_own_copy(want->holding) ||
             dev->mem_types[object->buffer->mem_type].alignment >= align);
 }
@@ -476,7 +470,8 @@ static core_reach **find_reach(clv_tensor *tensor, const clv_device *dev,
                                const core_runs *range)
 {
     core_reach **link = &tensor->reaches;
-    while (*link && ((*link)->dev != dev || !same_runs(&(*link)->range, range)))
+    while (*link &&
+           ((*link)->dev != dev || !core_same_runs(&(*link)->range, range)))
         link = &(*link)->next;
     return link;
 }

@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "held.h"
 #include "../graph/tensor.h"
 
 #include <sched.h>
@@ -155,23 +155,15 @@ uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value)
                : usage;
 }
 
-static uint64_t bytes_without(const clv_plan *plan, const core_load *load,
-                              bool (*has)(clv_tensor *, const clv_device *,
-                                          uint64_t, uint32_t,
-                                          const core_runs *))
-{
-    clv_tensor *tensor = plan->graph->values[load->weight].weight;
-    const clv_device *dev = plan->devices[load->device].dev;
-    return load->holding == CORE_HOLD_IMPORT ||
-                   has(tensor, dev, plan->pointer_align, load->holding,
-                       &load->range)
-               ? 0
-               : load->range.bytes * load->range.n;
-}
-
 uint64_t core_plan_missing(const clv_plan *plan, const core_load *load)
 {
-    return bytes_without(plan, load, core_tensor_has_copy);
+    return load->holding == CORE_HOLD_IMPORT ||
+                   core_tensor_has_copy(
+                       plan->graph->values[load->weight].weight,
+                       plan->devices[load->device].dev, plan->pointer_align,
+                       load->holding, &load->range)
+               ? 0
+               : load->range.bytes * load->range.n;
 }
 
 clv_status core_plan_reach(const clv_plan *plan, const core_load *load,
@@ -191,16 +183,18 @@ bool core_plan_load_reaches(const clv_plan *plan, const core_load *load)
 
 uint64_t core_plan_unused(const clv_plan *plan, const core_load *load)
 {
-    core_runs range;
-    if (core_plan_load_reaches(plan, load))
-        return core_plan_reach(plan, load, &range) ||
-                       core_tensor_has_used_copy(
-                           plan->graph->values[load->weight].weight,
-                           plan->devices[load->device].dev, plan->pointer_align,
-                           CORE_HOLD_IMPORT, &range)
-                   ? 0
-                   : range.bytes * range.n;
-    return bytes_without(plan, load, core_tensor_has_used_copy);
+    core_runs range = load->range;
+    if (core_plan_load_reaches(plan, load)) {
+        if (core_plan_reach(plan, load, &range))
+            return 0;
+    } else if (load->holding == CORE_HOLD_IMPORT) {
+        return 0;
+    }
+    return core_held_has(&plan->devices[load->device],
+                         plan->graph->values[load->weight].weight,
+                         plan->pointer_align, load->holding, &range)
+               ? 0
+               : range.bytes * range.n;
 }
 
 /* Whether an earlier value has the same weight. */

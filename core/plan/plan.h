@@ -186,10 +186,12 @@ typedef struct core_plan_device {
     clv_device *dev;
     uint32_t queue;   /* of the device: 0, or one that only copies */
     uint32_t n_steps; /* of a run; 0: unused */
-    uint64_t room;    /* planner_room() before anything was measured, and */
+    uint64_t room;    /* planner_room() before anything was measured, less
+                         what the plan before takes, and */
     uint64_t more;    /* in it what is only supposed to be there */
     uint64_t given;   /* bytes for values that are there already */
-    uint64_t reserve; /* and of what later plans will work on */
+    uint64_t states;  /* and of graphs' states */
+    uint64_t reserve; /* of what later plans will work on */
     uint64_t work;    /* what a plan works on that has all nodes there, */
     uint64_t scratch; /* and of it scratch; 0: not known (planner/work.h) */
     bool local;       /* works in memory of its own, of local_type */
@@ -199,6 +201,8 @@ typedef struct core_plan_device {
     uint64_t staging_size, scratch_size; /* latter: that its programs share */
     core_memplan memory;                 /* of its own arena, if it is local */
     uint64_t ring_size; /* in it, of what weights pass through */
+    /* clv_plan_params; read while plans are made. */
+    const clv_plan *after;
     /* The highest rates that were measured on it, a ns; 0: unknown. */
     double top_bytes, top_flops;
 } core_plan_device;

@@ -2,7 +2,7 @@
 #include "../base/clock.h"
 #include "../base/error.h"
 #include "../base/unreleased.h"
-#include "../config/config.h"
+#include "../config/objective.h"
 #include "../context/device_use.h"
 #include "../context/trace.h"
 #include "../device/calls.h"
@@ -31,6 +31,7 @@ static clv_status fill(clv_context *ctx, const clv_context_params *params)
 {
     if (ctx->owns_config)
         CLV_TRY(make_config(&ctx->config));
+    CLV_TRY(core_config_objective(ctx->config, &ctx->objective));
     ctx->log_level = log_level(ctx, params->log_level);
     CLV_TRY(core_trace_create(&ctx->trace));
     clv_trace_enable(ctx, params->trace);

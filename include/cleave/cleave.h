@@ -236,6 +236,16 @@ CLV_API clv_status clv_context_create(const clv_context_params *params,
                                       clv_context **out);
 CLV_API void clv_context_destroy(clv_context *ctx);
 CLV_API clv_config *clv_context_config(clv_context *ctx);
+
+/* core.objective: what plans are to be low in. */
+typedef struct clv_objective {
+    double energy; /* how much it weighs against time, 0 to 1 */
+    /* Tokens of a prompt and after it, for which devices hold weights that do
+     * not hold all of a language model; both 0: for single tokens. */
+    uint32_t prompt, generated;
+} clv_objective;
+CLV_API clv_objective clv_context_objective(const clv_context *ctx);
+
 CLV_API void clv_log(clv_context *ctx, uint32_t level, const char *fmt, ...)
     CLV_PRINTF(3, 4);
 
@@ -601,6 +611,10 @@ typedef struct clv_plan_params {
     const int64_t *flight_symbols; /* [n_flight, n_symbols] of these runs, in
                                       the order of clv_graph_symbol(); NULL: the
                                       largest. Copied */
+    /* A plan whose exec, in the same workspace, will be made before: what it
+     * takes of devices' memory is taken, and weights that it brings there are
+     * there. It has to outlive the new plan. NULL: none. */
+    const clv_plan *after;
 } clv_plan_params;
 
 #define CLV_PLAN_MAX_FLIGHT 64u

@@ -220,8 +220,12 @@ CLV_API clv_status clv_session_prepare(clv_session *session, uint32_t n,
 /* What the session's plans take of a memory, as clv_plans_memory(). */
 CLV_API clv_memory_use clv_session_memory(const clv_session *session,
                                           const clv_device *dev);
+/* Where devices do not hold all weights: of how many tokens the runs are whose
+ * plan is made first and keeps its weights, 1 or as many as a batch of a prompt
+ * (core.objective). Elsewhere 1. */
+CLV_API clv_status clv_session_first(clv_session *session, uint32_t *n);
 /* What a run of n tokens should take, ns, as clv_plan_weigh(). Nothing is
- * prepared. */
+ * prepared, but what comes first where core.objective weighs prompts. */
 CLV_API clv_status clv_session_weigh(clv_session *session, uint32_t n,
                                      const clv_device *dev, uint64_t bytes,
                                      double *ns);

@@ -203,11 +203,11 @@ static void set_flight(const llm_runner *r, purpose *p)
 static const clv_plan_params *
 purpose_of(const llm_runner *r, const llm_runner_params *params, purpose *p)
 {
-    *p = (purpose){
-        .params = {.devices = params->devices,
-                   .n_devices = params->n_devices,
-                   .workspace = params->workspace,
-                   .reserve = r->shape.n_tokens == 1 ? params->reserve : 0}};
+    *p = (purpose){.params = {.devices = params->devices,
+                              .n_devices = params->n_devices,
+                              .workspace = params->workspace,
+                              .reserve = params->reserve,
+                              .after = params->after}};
     if (r->shape.flight)
         set_flight(r, p);
     return &p->params;
@@ -227,13 +227,14 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
     return status;
 }
 
-clv_status llm_runner_work(llm_runner *r, llm_runner_params *params)
+clv_status llm_runner_work(const llm_runner *r, const llm_runner_params *params,
+                           uint64_t *bytes)
 {
     purpose p;
     const clv_plan_params *what = purpose_of(r, params, &p);
     pthread_mutex_lock(&r->model->lock);
     const clv_status status =
-        clv_plan_work(r->model->ctx, r->graph, what, &params->reserve);
+        clv_plan_work(r->model->ctx, r->graph, what, bytes);
     pthread_mutex_unlock(&r->model->lock);
     return status;
 }

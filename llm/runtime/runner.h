@@ -68,7 +68,9 @@ typedef struct llm_runner_params {
                                               [1] on; made when needed */
     bool scarce; /* some device's memory does not hold all weights: what a plan
                     works on is free again before another is made */
-    uint64_t reserve; /* as clv_plan_params, for the plan of single tokens */
+    uint64_t reserve; /* as clv_plan_params, of the plan that is made now */
+    /* Likewise. */
+    const clv_plan *after;
 } llm_runner_params;
 
 /* The graph alone. */
@@ -84,8 +86,9 @@ clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
  * again, and where that gives another plan takes it, which is not compiled yet.
  * A failure is logged. */
 void llm_runner_plan_again(llm_runner *runner, const llm_runner_params *params);
-/* params->reserve: what plans of its graph work on. */
-clv_status llm_runner_work(llm_runner *runner, llm_runner_params *params);
+/* clv_plan_work() of its graph. */
+clv_status llm_runner_work(const llm_runner *runner,
+                           const llm_runner_params *params, uint64_t *bytes);
 /* clv_plan_weigh() of its graph. */
 clv_status llm_runner_weigh(const llm_runner *runner,
                             const llm_runner_params *params,

@@ -2,6 +2,7 @@
 
 #include "../base/str.h"
 #include "choice.h"
+#include "residency.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,8 @@ void llm_runners_finish(llm_runners *r)
     r->lengths = NULL;
     r->n_lengths = r->n_choices = 0;
     r->compile_ns = 0;
+    r->lead = (llm_lead){0};
+    r->reserve = 0;
 }
 
 clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
@@ -208,60 +211,109 @@ static bool is_there(const llm_runners *r, uint32_t n_tokens)
     return false;
 }
 
-/* But those for single tokens. */
-static void drop_longer(llm_runners *r)
+/* But those of graphs of so many tokens. */
+static void drop_others(llm_runners *r, uint32_t a, uint32_t b)
 {
     for (uint32_t i = r->n; i-- > 0;) {
         llm_runner *runner = r->items[i];
-        if (runner->shape.n_tokens == 1)
+        if (runner->shape.n_tokens == a || runner->shape.n_tokens == b)
             continue;
         take_out(r, runner);
         llm_runner_destroy(runner);
     }
 }
 
+/* ------------------------------------------------------------------------ */
+/* Weights that do not find room                                            */
+
 /* What the largest batch works on. */
 static clv_status find_reserve(llm_runners *r)
 {
     const llm_shape shape = {.n_tokens = r->n_batch};
     llm_runner *runner;
-    if (r->params.reserve)
+    if (r->reserve)
         return CLV_OK;
     CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
-    const clv_status status = llm_runner_work(runner, &r->params);
+    const clv_status status = llm_runner_work(runner, &r->params, &r->reserve);
     llm_runner_destroy(runner);
     return status;
 }
 
-/* Where not all weights find room, those of the plan for single tokens, which
- * works with each of them once a token, come first: what other plans are given
- * is left, one at a time, and what lies there already. */
+clv_status llm_runners_settle(llm_runners *r)
+{
+    if (r->params.scarce)
+        CLV_TRY(find_reserve(r));
+    return r->lead.n ? CLV_OK : llm_residency_choose(r);
+}
+
+/* Whether runs of n tokens have the graph whose plan is made first. */
+static bool leads(const llm_runners *r, uint32_t n)
+{
+    if (r->lead.n > 1 && r->fixed)
+        return n == r->lead.n;
+    return llm_choice_length(r, n) == r->lead.n_tokens;
+}
+
+/* What the plan of such runs is to leave. */
+static uint64_t reserve_of(const llm_runners *r, uint32_t n)
+{
+    return leads(r, n) ? r->reserve : 0;
+}
+
+/* Where not all weights find room, those of the lead's plan come first, of
+ * single tokens for example, which work with each of them once a token: what
+ * other plans are given is left, one at a time, and what lies there already. */
 static clv_status make_room(llm_runners *r, const llm_request *request)
 {
-    const llm_request one = {
-        .n = 1, .n_free = request->n_free, .all_logits = request->all_logits};
+    const llm_request lead = {.n = r->lead.n,
+                              .n_free = r->lead.n > 1 ? r->cache->n_ctx
+                                                      : request->n_free,
+                              .all_logits = request->all_logits};
     llm_runner *runner;
-    if (!r->params.scarce || request->n == 1 ||
+    if (!r->params.scarce || leads(r, request->n) ||
         is_there(r, llm_choice_length(r, request->n)))
         return CLV_OK;
-    drop_longer(r);
-    return r->n ? CLV_OK : llm_runners_get(r, &one, &runner);
+    drop_others(r, r->lead.n_tokens, 1);
+    return r->n ? CLV_OK : llm_runners_get(r, &lead, &runner);
+}
+
+clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
+                             const clv_device *dev, uint64_t bytes, double *ns)
+{
+    if (clv_context_objective(r->model->ctx).prompt) {
+        CLV_TRY(llm_runners_settle(r));
+        CLV_TRY(make_room(r, request));
+    }
+    r->params.reserve = r->lead.n ? reserve_of(r, request->n) : 0;
+    const clv_status status = llm_choice_weigh(r, request, dev, bytes, ns);
+    r->params.reserve = 0;
+    return status;
+}
+
+/* One of them, or a new one that is planned. */
+static clv_status choose(llm_runners *r, const llm_request *request,
+                         llm_runner **out)
+{
+    r->params.reserve = reserve_of(r, request->n);
+    clv_status status = llm_choice_make(r, request, out);
+    if (!status) {
+        if (r->params.scarce && (*out)->shape.n_tokens == r->lead.n_tokens &&
+            (*out)->learned == CLV_LEARNED_COSTS)
+            /* The new plan need not keep to theirs. */
+            drop_others(r, r->lead.n_tokens, r->lead.n_tokens);
+        llm_runner_plan_again(*out, &r->params);
+    }
+    r->params.reserve = 0;
+    return status;
 }
 
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
-    if (r->params.scarce)
-        CLV_TRY(find_reserve(r));
+    CLV_TRY(llm_runners_settle(r));
     CLV_TRY(make_room(r, request));
-    clv_status status = llm_choice_make(r, request, &runner);
-    if (!status) {
-        if (r->params.scarce && runner->shape.n_tokens == 1 &&
-            runner->learned == CLV_LEARNED_COSTS)
-            drop_longer(r); /* the new plan need not keep to theirs */
-        llm_runner_plan_again(runner, &r->params);
-    }
+    clv_status status = choose(r, request, &runner);
     if (!status && !runner->exec) {
         take_out(r, runner); /* it may have had another plan */
         status = make_ready(r, runner);

@@ -27,6 +27,14 @@ typedef struct llm_choice {
     double wasted_ns; /* of all runs so far */
 } llm_choice;
 
+/* Whose weights come first where a device does not hold all of them;
+ * residency.h. */
+typedef struct llm_lead {
+    uint32_t n;        /* tokens of the runs whose plan is made first; 0: that
+                          is not chosen yet */
+    uint32_t n_tokens; /* of its graph */
+} llm_lead;
+
 typedef struct llm_runners {
     clv_model *model;
     const llm_kv_cache *cache;
@@ -34,8 +42,10 @@ typedef struct llm_runners {
     llm_runner_params params; /* devices: owned, those that are not lost, or
                                  NULL: all of the context; plans: the session's
                                */
-    bool fixed;               /* one of them has static shapes */
-    int64_t *lengths;         /* of static devices; NULL: not yet asked for */
+    uint64_t reserve; /* that the largest batch works on; 0: not known */
+    llm_lead lead;
+    bool fixed;       /* one of them has static shapes */
+    int64_t *lengths; /* of static devices; NULL: not yet asked for */
     uint32_t n_lengths;
     llm_runner *items[LLM_MAX_RUNNERS]; /* the most recently used first */
     uint32_t n;
@@ -59,6 +69,11 @@ typedef struct llm_request {
     bool flight;  /* several such runs will be under way at once */
 } llm_request;
 
+/* Chooses the lead, unless that is done. */
+clv_status llm_runners_settle(llm_runners *r);
+/* clv_session_weigh() of a run. */
+clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
+                             const clv_device *dev, uint64_t bytes, double *ns);
 /* *out is ready to run, and stays valid until the next call. */
 clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out);

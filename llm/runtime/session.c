@@ -256,6 +256,17 @@ clv_memory_use clv_session_memory(const clv_session *session,
     return clv_plans_memory(plans, n, session->runners.params.workspace, dev);
 }
 
+clv_status clv_session_first(clv_session *session, uint32_t *n)
+{
+    if (!session || !n)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_first: no session or no result");
+    CLV_TRY(llm_session_leave_lost_out(session));
+    CLV_TRY(llm_runners_settle(&session->runners));
+    *n = session->runners.lead.n;
+    return CLV_OK;
+}
+
 clv_status clv_session_weigh(clv_session *session, uint32_t n,
                              const clv_device *dev, uint64_t bytes, double *ns)
 {
@@ -266,7 +277,7 @@ clv_status clv_session_weigh(clv_session *session, uint32_t n,
                          n);
     const llm_request request = {.n = n, .n_free = session->n_ctx};
     CLV_TRY(llm_session_leave_lost_out(session));
-    return llm_choice_weigh(&session->runners, &request, dev, bytes, ns);
+    return llm_runners_weigh(&session->runners, &request, dev, bytes, ns);
 }
 
 clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,

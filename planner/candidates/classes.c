@@ -3,6 +3,7 @@
 #include "../../core/base/hash.h"
 
 #include "../../core/graph/tensor.h"
+#include "../../core/plan/held.h"
 #include "../../core/graph/slices.h"
 
 #include <stdlib.h>
@@ -94,8 +95,7 @@ static uint64_t mix_copies(const linker *l, uint64_t hash, clv_value value)
     core_runs range;
     for (uint32_t d = 0; d < l->plan->n_devices && tensor; d++)
         for (uint32_t i = 0;
-             core_tensor_copy_at(tensor, l->plan->devices[d].dev, i, &range);
-             i++)
+             core_held_at(&l->plan->devices[d], tensor, i, &range); i++)
             hash += core_hash(d, &range, sizeof range);
     return hash;
 }

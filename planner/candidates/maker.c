@@ -4,6 +4,7 @@
 
 #include "../../core/graph/slices.h"
 #include "../../core/graph/tensor.h"
+#include "../../core/plan/held.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -197,9 +198,8 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
 static bool is_held(const planner_maker *m, const core_piece *piece,
                     const core_runs *range, uint32_t holding)
 {
-    return core_tensor_has_used_copy(weight_of(m, piece),
-                                     planner_maker_device(m, piece->device),
-                                     m->align, holding, range);
+    return core_held_has(&m->plan->devices[m->owners[piece->device]],
+                         weight_of(m, piece), m->align, holding, range);
 }
 
 static bool is_used_there(const planner_maker *m, const core_piece *piece,

@@ -10,6 +10,7 @@
 #include "maker.h"
 #include "../../core/base/error.h"
 #include "../../core/graph/tensor.h"
+#include "../../core/plan/held.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -445,8 +446,8 @@ static void add_copies(const planner_maker *m, pool *p,
         return;
     for (uint32_t d = 0; d < m->plan->n_devices; d++)
         for (uint32_t i = 0;
-             core_tensor_copy_at(m->graph->values[weight].weight,
-                                 planner_maker_device(m, d), i, &range);
+             core_held_at(&m->plan->devices[d], m->graph->values[weight].weight,
+                          i, &range);
              i++)
             for (uint32_t o = 0; o < m->n_devices && p->n < MAX_POINTS; o++) {
                 planner_cut_point point = {.set = {.n = 2}};

@@ -2,6 +2,7 @@
 #include "../memory/ring.h"
 #include "../../core/device/subgraph.h"
 #include "../../core/graph/tensor.h"
+#include "../../core/plan/held.h"
 
 /* Of the memory, what is left to values between nodes and to scratch; and where
  * not all weights find room: as much for those that pass through, or so many
@@ -40,11 +41,11 @@ static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
 }
 
 /* Bytes that the device holds of it. */
-static uint64_t held_bytes(clv_tensor *weight, const clv_device *dev)
+static uint64_t held_bytes(clv_tensor *weight, const core_plan_device *of)
 {
     uint64_t sum = 0;
     core_runs range;
-    for (uint32_t i = 0; core_tensor_copy_at(weight, dev, i, &range); i++)
+    for (uint32_t i = 0; core_held_at(of, weight, i, &range); i++)
         sum += range.bytes * range.n;
     return sum;
 }
@@ -61,8 +62,7 @@ bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
         if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
             graph->values[v].weight &&
             !core_desc_size(&graph->tensors[v], NULL, &bytes))
-            missing +=
-                less(bytes, held_bytes(graph->values[v].weight, of->dev));
+            missing += less(bytes, held_bytes(graph->values[v].weight, of));
     return missing > of->room;
 }
 
@@ -88,10 +88,10 @@ static uint64_t state_bytes(const clv_graph *graph)
 }
 
 /* Whether the device holds weights already, for another plan. */
-static bool holds_weights(const clv_graph *graph, const clv_device *dev)
+static bool holds_weights(const clv_graph *graph, const core_plan_device *of)
 {
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight && held_bytes(graph->values[v].weight, dev))
+        if (graph->values[v].weight && held_bytes(graph->values[v].weight, of))
             return true;
     return false;
 }
@@ -99,16 +99,15 @@ static bool holds_weights(const clv_graph *graph, const clv_device *dev)
 static uint64_t beside_states(const clv_graph *graph,
                               const core_plan_device *of)
 {
-    const uint64_t there = atomic_load(&of->dev->state_bytes);
     if (core_device_is_windowed(of->dev)) /* it may leave them to others */
         return of->room;
-    return less(of->room, less(state_bytes(graph), there));
+    return less(of->room, less(state_bytes(graph), of->states));
 }
 
 /* Not all weights find room, and another plan was first. */
 static bool is_later(const clv_graph *graph, const core_plan_device *of)
 {
-    return planner_is_scarce(graph, of) && holds_weights(graph, of->dev);
+    return planner_is_scarce(graph, of) && holds_weights(graph, of);
 }
 
 /* Of one weight, where what the plan works on is known: with the ring, twice as

@@ -156,9 +156,9 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     if (driver)
         plan_front(s, r);
     else
-        assert_ok(
-            llm_runner_plan(r, &(llm_runner_params){.workspace = s->workspace,
-                                                    .reserve = s->later}));
+        assert_ok(llm_runner_plan(
+            r, &(llm_runner_params){.workspace = s->workspace,
+                                    .reserve = n_tokens == 1 ? s->later : 0}));
     const uint32_t d = index_of(r->plan, s->dev);
     const uint64_t counted = planner_limits_bytes(r->plan, d);
     assert_true(counted <= r->plan->devices[d].room);
@@ -209,7 +209,7 @@ static void test_limits(void **state)
 static void test_filled(void **state)
 {
     const llm_shape prompt = {.n_tokens = 384};
-    llm_runner_params params = {0};
+    const llm_runner_params params = {0};
     llm_runner *r;
     session s;
     uint32_t n_whole = 0;
@@ -219,9 +219,8 @@ static void test_filled(void **state)
     open_session(&s, 600);
     const uint64_t all = clv_device_room(s.dev);
     assert_ok(llm_runner_create(s.model, &s.cache, &prompt, &r));
-    assert_ok(llm_runner_work(r, &params));
+    assert_ok(llm_runner_work(r, &params, &s.later));
     llm_runner_destroy(r);
-    s.later = params.reserve;
     assert_true(s.later > 0);
     add(&s, 1, all);
     add(&s, prompt.n_tokens, all);

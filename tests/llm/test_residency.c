@@ -1,0 +1,191 @@
+/*
+ * core.objective = prompt:generated chooses which weights a device holds that
+ * does not hold all: on a simulated machine whose card holds half of a model
+ * with a large head.
+ */
+#include "rig.h"
+#include "temp.h"
+
+#include "runtime/runner.h"
+#include "../../core/plan/plan.h"
+
+#include <stdio.h>
+
+#define N_BATCH 512
+
+/* What a session's plans take, and what they are. */
+typedef struct phases {
+    uint32_t first;
+    double prompt_ns, one_ns;
+    uint64_t prompt, one; /* identities */
+} phases;
+
+static temp cache;
+
+static clv_session *open_session(rig_world *w, const char *objective,
+                                 clv_model **model)
+{
+    char settings[512];
+    snprintf(
+        settings, sizeof settings,
+        "core.plugins=npu_sim npu_sim.compute=off npu_sim:card.memory=1500 "
+        "core.plan=auto core.profile=auto core.cache_dir=%s "
+        "core.objective=%s",
+        cache.dir, objective);
+    rig_open(w, "soc/small-card.ini", settings);
+    assert_ok(clv_model_load(w->ctx, "synth:gemma-2b:q8_0:zero", NULL, model));
+    return rig_session(*model, 4096, N_BATCH, CLV_DTYPE_F16);
+}
+
+static phases look(const char *objective)
+{
+    rig_world w;
+    clv_model *model;
+    const clv_plan *plan;
+    phases p;
+    clv_session *s = open_session(&w, objective, &model);
+    assert_ok(clv_session_first(s, &p.first));
+    assert_ok(clv_session_prepare(s, 1, &plan));
+    p.one = plan->identity;
+    p.one_ns = clv_plan_summarise(plan).predicted_ns;
+    assert_ok(clv_session_prepare(s, N_BATCH, &plan));
+    p.prompt = plan->identity;
+    p.prompt_ns = clv_plan_summarise(plan).predicted_ns;
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    rig_close(&w);
+    return p;
+}
+
+static double time_of(const phases *p, uint32_t prompt, uint32_t generated)
+{
+    return p->prompt_ns * prompt / N_BATCH + p->one_ns * generated;
+}
+
+/* Each is the best one for its own text, and single tokens come first where
+ * nothing else is said. */
+static void test_texts(void **state)
+{
+    (void)state;
+    const phases prompts = look("2048:16"), tokens = look("0,512:512");
+    const phases plain = look("0"); /* by what all of them measured */
+    print_message(
+        "2048:16: %.3f s, %.3f with single tokens first; 512:512: "
+        "%.3f s, %.3f with prompts first\n",
+        time_of(&prompts, 2048, 16) * 1e-9, time_of(&plain, 2048, 16) * 1e-9,
+        time_of(&tokens, 512, 512) * 1e-9, time_of(&prompts, 512, 512) * 1e-9);
+    assert_int_equal(plain.first, 1);
+    assert_int_equal(tokens.first, 1);
+    assert_int_equal(prompts.first, N_BATCH);
+    assert_true(tokens.one == plain.one && tokens.prompt == plain.prompt);
+    assert_true(prompts.one != plain.one && prompts.prompt != plain.prompt);
+    assert_true(time_of(&prompts, 2048, 16) <
+                0.98 * time_of(&tokens, 2048, 16));
+    assert_true(time_of(&tokens, 512, 512) < time_of(&prompts, 512, 512));
+}
+
+static clv_plan *plan_after(clv_context *ctx, const llm_runner *runner,
+                            const clv_workspace *workspace,
+                            const clv_plan *after)
+{
+    clv_plan *plan;
+    assert_ok(clv_plan_create(
+        ctx, runner->graph,
+        &(clv_plan_params){.workspace = workspace, .after = after}, &plan));
+    return plan;
+}
+
+/* Whether a runner's plan after that of another one is the same before that is
+ * compiled and then. */
+static bool is_same(clv_context *ctx, const llm_runner *first,
+                    const llm_runner *later)
+{
+    clv_workspace *workspace;
+    clv_exec *exec;
+    assert_ok(clv_workspace_create(ctx, &workspace));
+    clv_plan *before = plan_after(ctx, first, workspace, NULL);
+    clv_plan *alone = plan_after(ctx, later, workspace, NULL);
+    clv_plan *supposed = plan_after(ctx, later, workspace, before);
+    assert_ok(clv_exec_create_in(before, workspace, &exec));
+    clv_plan *real = plan_after(ctx, later, workspace, NULL);
+    const bool same = clv_plan_equal(supposed, real);
+    assert_false(clv_plan_equal(supposed, alone));
+    clv_exec_destroy(exec);
+    clv_plan_destroy(real);
+    clv_plan_destroy(supposed);
+    clv_plan_destroy(alone);
+    clv_plan_destroy(before);
+    clv_workspace_destroy(workspace);
+    return same;
+}
+
+static void test_after(void **state)
+{
+    (void)state;
+    static const llm_shape shapes[] = {{.n_tokens = 1, .fixed = true},
+                                       {.n_tokens = N_BATCH}};
+    for (int first = 0; first < 2; first++) {
+        rig_world w;
+        clv_model *model;
+        llm_kv_cache kv;
+        llm_runner *a, *b;
+        clv_session_destroy(open_session(&w, "0", &model));
+        assert_ok(
+            llm_kv_cache_init(&kv, w.ctx, model->hp, 4096, CLV_DTYPE_F16));
+        assert_ok(llm_runner_create(model, &kv, &shapes[first], &a));
+        assert_ok(llm_runner_create(model, &kv, &shapes[!first], &b));
+        /* Making plans measures what they rely on, once. */
+        assert_true(is_same(w.ctx, a, b) || is_same(w.ctx, a, b));
+        llm_runner_destroy(b);
+        llm_runner_destroy(a);
+        llm_kv_cache_finish(&kv);
+        clv_model_destroy(model);
+        rig_close(&w);
+    }
+}
+
+static void test_bad_values(void **state)
+{
+    (void)state;
+    static const char *const values[] = {
+        "",          "2",         "-1",    "a:b",  "2048:",
+        ":16",       "0:0",       "0,",    "0,1",  "2:3,0.5",
+        "2048:16:1", "2,2048:16", "1e3:2", "1 :2", "1000000000:1"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char setting[64];
+        clv_config *config;
+        clv_context *ctx;
+        assert_ok(clv_config_create(&config));
+        snprintf(setting, sizeof setting, "core.objective=%s", values[i]);
+        assert_ok(clv_config_set(config, setting, "here"));
+        assert_fails(
+            clv_context_create(&(clv_context_params){.config = config}, &ctx),
+            CLV_ERR_FORMAT, "here: core.objective is '");
+        assert_non_null(strstr(clv_last_error(), "2048:64"));
+        clv_config_destroy(config);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    temp_init(&cache);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    temp_finish(&cache);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_after),
+        cmocka_unit_test(test_bad_values),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
