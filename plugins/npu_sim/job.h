@@ -19,8 +19,9 @@ struct npu_job {
     npu_sim_point *sim_waits, *sim_signals;
     npu_phase *phases;
     uint32_t n_commands, n_waits, n_signals, n_phases;
-    uint32_t refs; /* the thread, the simulation, the trace */
-    uint32_t read; /* records of it that were read */
+    uint32_t refs;      /* the thread, the simulation, the trace */
+    uint32_t read;      /* records of it that were read */
+    uint32_t described; /* phases of commands whose records were */
     uint64_t correlation;
     bool ran; /* its results are there already */
 };

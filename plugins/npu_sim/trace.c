@@ -37,21 +37,20 @@ static void describe_node(const npu_job *job, uint32_t i, clv_trace_record *r)
     snprintf(r->name, sizeof r->name, "%s", clv_op_name(p->op));
 }
 
-static void describe_command(const npu_job *job, uint32_t i,
-                             clv_trace_record *r)
+/* The next one: phases are in the order of their commands, of which each has
+ * some. */
+static void describe_command(npu_job *job, clv_trace_record *r)
 {
-    bool first = true;
-    for (uint32_t p = 0; p < job->n_phases; p++) {
-        if (job->phases[p].command != i)
-            continue;
-        r->begin = first ? job->phases[p].begin : r->begin;
-        r->end = job->phases[p].end;
-        first = false;
-    }
+    const npu_phase *first = &job->phases[job->described];
+    const uint32_t index = first->command;
+    while (job->described < job->n_phases &&
+           job->phases[job->described].command == index)
+        r->end = job->phases[job->described++].end;
+    r->begin = first->begin;
     r->node = CLV_NO_TENSOR;
-    r->command = i;
+    r->command = index;
     snprintf(r->name, sizeof r->name, "%s",
-             clv_command_name(job->commands[i].kind));
+             clv_command_name(job->commands[index].kind));
 }
 
 /* The job's next record; false if there is none. */
@@ -67,7 +66,7 @@ static bool next_record(npu_job *job, clv_trace_record *r)
     if (job->read < job->n_phases)
         describe_node(job, job->read, r);
     else
-        describe_command(job, job->read - job->n_phases, r);
+        describe_command(job, r);
     job->read++;
     return true;
 }
