@@ -1,5 +1,7 @@
 #include "cuts.h"
 
+#include "../../core/device/memory.h"
+
 #include <cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,6 +225,25 @@ static bool cut_experts(cuts *c, uint32_t node)
     return spread(c, node, CORE_AXIS_EXPERTS, &t);
 }
 
+/* Of a matrix that no table is. */
+static bool has_matrix(const clv_graph *g, uint32_t node)
+{
+    const clv_node *n = &g->nodes[node];
+    if (n->op == CLV_OP_GET_ROWS || n->n_inputs < 2 ||
+        n->inputs[1] == CLV_NO_TENSOR)
+        return false;
+    const clv_tensor_desc *weight = &g->tensors[n->inputs[1]];
+    return weight->usage == CLV_USAGE_WEIGHT && weight->rank > 1;
+}
+
+static bool streams(const cuts *c, const core_piece *piece)
+{
+    uint32_t type;
+    return c->lanes && has_matrix(c->graph, piece->node) &&
+           core_device_has_local(c->devices[piece->device], &type) &&
+           test_below(c->lanes, 2);
+}
+
 static bool cut_random(cuts *c, uint32_t node)
 {
     core_piece pieces[TEST_MAX_PIECES];
@@ -242,6 +263,7 @@ static bool cut_random(cuts *c, uint32_t node)
         piece->device = t.at[sums && !c->takes[t.at[piece->device]][CLV_OP_ADD]
                                  ? 0
                                  : piece->device];
+        piece->streamed = streams(c, piece);
     }
     return true;
 }
@@ -295,6 +317,8 @@ static char *to_json(const cuts *c)
         cJSON_AddNumberToObject(item, "node", piece->node);
         cJSON_AddStringToObject(item, "device",
                                 clv_device_id(c->devices[piece->device]));
+        if (piece->streamed)
+            cJSON_AddTrueToObject(item, "streamed");
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
             const double range[] = {(double)piece->ranges[a].begin,
                                     (double)piece->ranges[a].end};

@@ -34,6 +34,8 @@ typedef struct cuts {
     bool takes[CUTS_DEVICES][CLV_OP_COUNT];
     uint32_t kind;
     test_random *random; /* of CUTS_RANDOM */
+    test_random *lanes;  /* of it, whether weights are held or streamed where
+                            devices have memory of their own; NULL: held */
 
     core_piece *pieces; /* owned; device: into devices */
     uint32_t n_pieces, capacity;

@@ -118,24 +118,86 @@ static void say_real(mix *m)
 {
     test_random *r = &m->random;
     const uint32_t n_sims = test_below(r, 3);
-    const bool gpu = m->gpu && test_below(r, 4);
+    const char *opencl = m->options.opencl;
+    const bool gpu = opencl && test_below(r, 4);
     if (n_sims)
         say_sims(m, n_sims);
     say_ref(m);
     say(m, "core.plugins=ref,cpu%s%s core.devices=ref,cpu%s%s%s",
         n_sims ? ",npu_sim" : "", gpu ? ",opencl" : "",
-        n_sims ? ",npu_sim" : "", gpu ? "," : "", gpu ? m->gpu : "");
+        n_sims ? ",npu_sim" : "", gpu ? "," : "", gpu ? opencl : "");
 }
 
-static void say_all(mix *m, const char *cache)
+/* A device in the host's memory, and one or two with memory of their own. */
+static void say_cards(mix *m)
+{
+    static const char *const plans[] = {"layer", "tensor", "tensor"};
+    static const char *const objectives[] = {"0", "0", "40:2", "4:64"};
+    test_random *r = &m->random;
+    const uint32_t n_cards = 1 + test_below(r, 2);
+    say(m,
+        "npu_sim.memory_bandwidth=%u core.plan=%s core.profile=auto "
+        "core.objective=%s core.plugins=npu_sim,cpu core.devices=npu_sim,cpu "
+        "npu_sim:a.model=roofline npu_sim:a.kind=cpu npu_sim:a.precision=f32 "
+        "npu_sim:a.bandwidth=%u npu_sim:a.f32_tflops=0.02 ",
+        MIX_PICK(r, 0, 50), plans[test_below(r, 3)],
+        objectives[test_below(r, 4)], MIX_PICK(r, 1, 4, 20));
+    for (uint32_t i = 1; i <= n_cards; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "npu_sim:%c", 'a' + i);
+        say(m,
+            "%s.model=roofline %s.kind=gpu %s.precision=f32 %s.bandwidth=%u "
+            "%s.f32_tflops=1 %s.memory=%u %s.link=%u %s.copy_queues=%u "
+            "%s.launch_us=1 %s.submit_us=1 ",
+            key, key, key, key, MIX_PICK(r, 20, 100), key, key,
+            1 + test_below(r, 5), key, MIX_PICK(r, 1, 5, 40), key,
+            test_below(r, 3), key, key);
+    }
+}
+
+/* The processor, a simulated card that works in real time, and drivers. */
+static void say_drivers(mix *m)
+{
+    test_random *r = &m->random;
+    m->is_measured = test_below(r, 3) == 0;
+    const bool opencl = m->options.opencl && test_below(r, 4);
+    const bool vulkan = m->options.vulkan && test_below(r, 4);
+    say(m,
+        "core.plan=%s core.profile=auto npu_sim.clock=real "
+        "npu_sim:b.model=roofline npu_sim:b.kind=gpu npu_sim:b.precision=f32 "
+        "npu_sim:b.memory=%u npu_sim:b.copy_queues=%u "
+        "core.plugins=cpu,npu_sim%s%s "
+        "core.devices=cpu,npu_sim",
+        m->is_measured ? "tensor" : "first", 1 + test_below(r, 8),
+        test_below(r, 3), opencl ? ",opencl" : "", vulkan ? ",vulkan" : "");
+    if (opencl)
+        say(m, ",%s", m->options.opencl);
+    if (vulkan)
+        say(m, ",%s", m->options.vulkan);
+    if (opencl)
+        say(m,
+            " opencl.memory=separate opencl.max_memory=%u "
+            "opencl.copy_queues=%u",
+            MIX_PICK(r, 2, 4, 8, 64), test_below(r, 2));
+    if (vulkan)
+        say(m, " vulkan.memory=separate vulkan.max_memory=%u",
+            MIX_PICK(r, 2, 4, 8, 64));
+}
+
+static void say_all(mix *m)
 {
     test_random *r = &m->random;
     say(m,
         "core.cache_dir=%s cpu.threads=%u cpu.poll=0 core.dispatch=%s "
         "core.sync=%s ",
-        cache, 1 + test_below(r, 2), test_below(r, 3) ? "unlock" : "age",
+        m->options.cache, 1 + test_below(r, 2),
+        test_below(r, 3) ? "unlock" : "age",
         test_below(r, 3) ? "fast" : "block");
-    if (m->is_virtual)
+    if (m->options.scarce && m->is_virtual)
+        say_cards(m);
+    else if (m->options.scarce)
+        say_drivers(m);
+    else if (m->is_virtual)
         say_simulated(m);
     else
         say_real(m);
@@ -144,6 +206,14 @@ static void say_all(mix *m, const char *cache)
 /* ------------------------------------------------------------------------ */
 /* Model                                                                     */
 
+/* Weights of some MiB. */
+static void make_larger(tiny_params *p)
+{
+    p->n_embd = 128;
+    p->n_ff = 512;
+    p->n_vocab = 1024;
+}
+
 static void choose_model(mix *m)
 {
     test_random *r = &m->random;
@@ -151,6 +221,8 @@ static void choose_model(mix *m)
     *p = tiny_defaults();
     p->seed = 1 + test_below(r, 1000);
     p->n_layers = 1 + test_below(r, 4);
+    if (m->options.scarce)
+        make_larger(p);
     if (m->is_known)
         return;
     p->n_kv_heads = MIX_PICK(r, 1, 2, 4);
@@ -162,6 +234,7 @@ static void choose_model(mix *m)
     if (test_below(r, 3) == 0) {
         p->dtype = CLV_DTYPE_F32;
         p->n_experts = 4;
+        p->n_ff = m->options.scarce ? p->n_ff / 4 : p->n_ff;
         p->n_experts_used = 1 + test_below(r, 3);
     }
 }
@@ -224,17 +297,19 @@ static void sort_devices(mix *m)
     assert_true(m->n_able > 0);
 }
 
-void mix_open(mix *m, uint64_t seed, const char *gpu, const char *cache)
+void mix_open(mix *m, uint64_t seed, const mix_options *options)
 {
-    *m = (mix){.random = {seed * 0x9e3779b97f4a7c15u + 1}, .gpu = gpu};
-    m->is_virtual = !gpu && test_below(&m->random, 2);
-    m->is_known = m->is_virtual && test_below(&m->random, 3) == 0;
+    const bool drivers = options->opencl || options->vulkan;
+    *m = (mix){.random = {seed * 0x9e3779b97f4a7c15u + 1}, .options = *options};
+    m->is_virtual = !drivers && test_below(&m->random, 2);
+    m->is_known =
+        m->is_virtual && !options->scarce && test_below(&m->random, 3) == 0;
     choose_model(m);
     say(m, "model: %u layers, %u of %u experts, %s; ", m->tiny.n_layers,
         m->tiny.n_experts_used, m->tiny.n_experts,
         clv_dtype_name(m->tiny.dtype));
     const size_t settings = strlen(m->text);
-    say_all(m, cache);
+    say_all(m);
     rig_open(&m->rig, NULL, m->text + settings);
     m->model = rig_model(m->rig.ctx, &m->tiny, &m->source);
     sort_devices(m);

@@ -1,7 +1,7 @@
 /*
- * Random mixes for tests of runs in flight: a tiny model, and a context with
- * devices of several plugins and with settings of the core. The seed decides
- * all of it.
+ * Random mixes for tests of runs in flight and of memory: a tiny model, and a
+ * context with devices of several plugins and with settings of the core. The
+ * seed decides all of it.
  */
 #pragma once
 
@@ -11,11 +11,18 @@
 #define MIXES_SIMS 4
 #define MIXES_DEVICES 8
 
+typedef struct mix_options {
+    const char *opencl, *vulkan; /* devices to use in real time; NULL: none */
+    const char *cache;           /* a directory */
+    bool scarce; /* devices have memory of their own for a part of a model */
+} mix_options;
+
 typedef struct mix {
     test_random random;
-    bool is_virtual; /* simulated time: all devices are simulated */
-    bool is_known;   /* and plans go by costs */
-    const char *gpu; /* a driver's device to use in real time; NULL: none */
+    bool is_virtual;  /* simulated time: all devices are simulated */
+    bool is_known;    /* and plans go by costs */
+    bool is_measured; /* real time: they do */
+    mix_options options;
     char text[3072]; /* the settings */
     rig_world rig;
     clv_model *model;
@@ -28,8 +35,7 @@ typedef struct mix {
     tiny_errors errors; /* of results on the least precise of them, as stated */
 } mix;
 
-/* gpu: NULL or the id of a device; cache: a directory. */
-void mix_open(mix *m, uint64_t seed, const char *gpu, const char *cache);
+void mix_open(mix *m, uint64_t seed, const mix_options *options);
 void mix_close(mix *m);
 /* One of n numbers. */
 uint32_t mix_pick(test_random *r, const uint32_t *list, uint32_t n);

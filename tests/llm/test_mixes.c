@@ -5,7 +5,10 @@
  * session's text is that of the processor alone.
  *
  * CLEAVE_TEST_MIXES=N tries N cases, CLEAVE_TEST_SEED begins with another one;
- * a failure names its seed. With the argument "gpu", OpenCL takes part.
+ * a failure names its seed. With the argument "gpu", OpenCL takes part. With
+ * "memory", devices have memory of their own for a part of the model: what
+ * random plans or the planner hold there, stream there or leave in place
+ * changes no text. "memory gpu": there with OpenCL and Vulkan.
  */
 #include "cuts.h"
 #include "forecast.h"
@@ -16,6 +19,7 @@
 
 #include "../../core/base/sanitizer.h"
 #include "../../core/device/device.h"
+#include "../../core/graph/tensor.h"
 #include "../../core/plan/plan.h"
 #include "runtime/runner.h"
 
@@ -26,6 +30,7 @@
 #define N_CASES 30
 #define N_SANITIZED 15
 #define N_GPU 12
+#define N_SCARCE 6
 #define MAX_SESSIONS 3
 #define MAX_TEXT 48
 #define N_CTX 96
@@ -45,7 +50,8 @@ typedef struct speaker {
     uint32_t submits;   /* of the present eval */
     uint32_t n_cancels; /* with chunks in flight */
     bool turned_back;
-    char failure[512]; /* "": none */
+    bool held, streamed, in_place; /* some weights of its plans */
+    char failure[512];             /* "": none */
     pthread_t thread;
 } speaker;
 
@@ -148,6 +154,19 @@ static void fail_with_message(speaker *s, const char *what)
              clv_last_error());
 }
 
+/* Where the latest plan's weights are. */
+static void note_weights(speaker *s)
+{
+    const clv_plan *plan = clv_session_plan(s->session);
+    for (uint32_t i = 0; plan && i < plan->n_loads; i++) {
+        const core_load *load = &plan->loads[i];
+        s->streamed |= load->streamed;
+        s->in_place |= load->holding == CORE_HOLD_IMPORT;
+        s->held |= load->holding == CORE_HOLD_COPY ||
+                   load->holding == CORE_HOLD_PRIVATE;
+    }
+}
+
 /* The next tokens: some of the prompt, one of the text behind it. */
 static void go_on(speaker *s)
 {
@@ -172,6 +191,7 @@ static void go_on(speaker *s)
     else
         compare(s, n, which, logits);
     s->n_done += status ? 0 : n;
+    note_weights(s);
 }
 
 /* Once, what is in the cache is overwritten. */
@@ -216,7 +236,8 @@ static char *make_plan(speaker *s, clv_session *whole, uint32_t n)
               .n_devices =
                   s->n_devices < CUTS_DEVICES ? s->n_devices : CUTS_DEVICES,
               .kind = CUTS_RANDOM,
-              .random = &s->random};
+              .random = &s->random,
+              .lanes = s->m->options.scarce ? &s->random : NULL};
     for (uint32_t d = 0; d < c.n_devices; d++)
         for (uint32_t op = 0; op < CLV_OP_COUNT; op++)
             c.takes[d][op] = true;
@@ -225,7 +246,15 @@ static char *make_plan(speaker *s, clv_session *whole, uint32_t n)
     return json;
 }
 
-/* Where a device does not take its piece, without. */
+/* A device does not take its piece, or its memory is too small for the plan. */
+static bool is_refused(const speaker *s, clv_status status)
+{
+    return status == CLV_ERR_UNSUPPORTED ||
+           (s->m->options.scarce &&
+            (status == CLV_ERR_LIMIT || status == CLV_ERR_NO_MEMORY));
+}
+
+/* Where the plans are refused, without. */
 static void open_planned(speaker *s, clv_session_params *params)
 {
     const clv_plan *plan;
@@ -238,7 +267,7 @@ static void open_planned(speaker *s, clv_session_params *params)
     clv_status status = clv_session_prepare(planned, params->n_batch, &plan);
     if (!status)
         status = clv_session_prepare(planned, 1, &plan);
-    if (status && status != CLV_ERR_UNSUPPORTED)
+    if (status && !is_refused(s, status))
         fail_with_message(s, "plan");
     clv_session_destroy(status ? planned : s->session);
     s->session = status ? s->session : planned;
@@ -254,7 +283,10 @@ static void choose_devices(speaker *s)
     for (uint32_t i = 0; i < m->n_devices; i++) {
         if (i && test_below(&s->random, 4) == 0)
             continue;
-        const uint32_t at = test_below(&s->random, ++s->n_devices);
+        /* Without plans, the first one has all the work. */
+        const bool first = i && m->options.scarce;
+        const uint32_t at =
+            first + test_below(&s->random, ++s->n_devices - first);
         s->devices[s->n_devices - 1] = s->devices[at];
         s->devices[at] = m->devices[i];
     }
@@ -283,7 +315,8 @@ static void open_speaker(speaker *s, mix *m)
     s->cancel = test_below(r, 4) ? -1 : (int)test_below(r, 8);
     assert_ok(clv_session_create(m->model, &params, &s->session));
     const bool able = m->n_able == m->n_devices && s->n_devices > 1;
-    if (able && test_below(r, 2))
+    const bool only = m->options.scarce && !m->is_virtual && !m->is_measured;
+    if (able && (only || test_below(r, 2)))
         open_planned(s, &params);
 }
 
@@ -298,6 +331,8 @@ static void close_speaker(speaker *s)
 
 typedef struct counts {
     uint32_t threaded, lost, cancelled, in_virtual_time;
+    uint32_t held, streamed, mixed; /* sessions with weights of this kind, and
+                                       with all three */
 } counts;
 
 static void take_turns(mix *m, speaker *list, uint32_t n)
@@ -332,14 +367,16 @@ static void choose_victim(mix *m)
     atomic_store(&fuse, victim ? (int)test_below(&m->random, 24) : -1);
 }
 
-static void try_case(uint64_t seed, const char *gpu, const char *cache,
-                     counts *c)
+static void try_case(uint64_t seed, const mix_options *options, counts *c)
 {
     mix m;
     speaker list[MAX_SESSIONS];
     char failure[512] = "";
-    mix_open(&m, seed, gpu, cache);
-    const uint32_t n = 1 + test_below(&m.random, MAX_SESSIONS);
+    mix_open(&m, seed, options);
+    /* What a session runs in is not there before its first run, so another
+     * one's plans may not leave it room. */
+    const uint32_t n =
+        options->scarce ? 1 : 1 + test_below(&m.random, MAX_SESSIONS);
     for (uint32_t i = 0; i < n; i++)
         open_speaker(&list[i], &m);
     choose_victim(&m);
@@ -354,6 +391,9 @@ static void try_case(uint64_t seed, const char *gpu, const char *cache,
             snprintf(failure, sizeof failure, "session %u: %.480s", i,
                      list[i].failure);
         n_cancels += list[i].n_cancels;
+        c->held += list[i].held;
+        c->streamed += list[i].streamed;
+        c->mixed += list[i].held && list[i].streamed && list[i].in_place;
     }
     c->threaded += threaded;
     c->lost += victim && clv_device_lost(victim);
@@ -367,7 +407,14 @@ static void try_case(uint64_t seed, const char *gpu, const char *cache,
     mix_close(&m);
 }
 
-static char gpu[TEST_DEVICE_ID];
+static mix_options options;
+
+static int usual_number(void)
+{
+    if (options.scarce)
+        return N_SCARCE;
+    return options.opencl ? N_GPU : core_sanitizers() ? N_SANITIZED : N_CASES;
+}
 
 static void test_mixes(void **state)
 {
@@ -375,27 +422,46 @@ static void test_mixes(void **state)
     const char *wanted = getenv("CLEAVE_TEST_MIXES");
     const char *seed = getenv("CLEAVE_TEST_SEED");
     const uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
-    const int n = wanted              ? atoi(wanted)
-                  : gpu[0]            ? N_GPU
-                  : core_sanitizers() ? N_SANITIZED
-                                      : N_CASES;
+    const int n = wanted ? atoi(wanted) : usual_number();
     counts c = {0};
     temp cache;
     temp_init(&cache);
+    options.cache = cache.dir;
     for (int i = 0; i < n; i++)
-        try_case(first + (uint64_t)i, gpu[0] ? gpu : NULL, cache.dir, &c);
+        try_case(first + (uint64_t)i, &options, &c);
     printf("%d mixes: %u in simulated time, %u in threads, %u lost a device, "
            "%u were cancelled\n",
            n, c.in_virtual_time, c.threaded, c.lost, c.cancelled);
+    printf("sessions whose devices held weights: %u, to which weights were "
+           "streamed: %u, both beside weights in place: %u\n",
+           c.held, c.streamed, c.mixed);
     temp_finish(&cache);
-    if (n >= N_SANITIZED)
+    if (n >= N_SANITIZED && !options.scarce)
         assert_true(c.in_virtual_time && c.threaded && c.cancelled);
+    if (n >= N_SCARCE && options.scarce)
+        assert_true(c.held && c.streamed && c.mixed);
+}
+
+static bool has_argument(int argc, char **argv, const char *text)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], text))
+            return true;
+    return false;
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixes)};
-    if (argc > 1 && !strcmp(argv[1], "gpu"))
-        test_find_driver("opencl", gpu);
+    static char opencl[TEST_DEVICE_ID], vulkan[TEST_DEVICE_ID];
+    options.scarce = has_argument(argc, argv, "memory");
+    if (has_argument(argc, argv, "gpu")) {
+        test_find_driver("opencl", opencl);
+        options.opencl = opencl;
+    }
+    if (options.scarce && options.opencl) {
+        test_find_driver("vulkan", vulkan);
+        options.vulkan = vulkan;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
