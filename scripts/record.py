@@ -11,6 +11,7 @@ thread; it knows no AVX-512), and times of simulated devices and of their kernel
 
 import argparse
 import collections
+import concurrent.futures
 import csv
 import json
 import os
@@ -61,6 +62,7 @@ def read_counts(path):
 
 
 def count_instructions(cleave, kind, folder):
+    print("record: counting instructions, %s" % kind, file=sys.stderr)
     model = os.path.join(ROOT, "models", "nano-q8_0.gguf")
     if kind != "q8_0":
         made = os.path.join(folder, kind + ".gguf")
@@ -90,6 +92,7 @@ def bench_simulated(cleave, name, folder, *more):
 
 
 def simulate(cleave, name, folder):
+    print("record: simulating the %s" % name, file=sys.stderr)
     for row in bench_simulated(cleave, name, folder, "-n", "4"):
         n = row["n_prompt"] + row["n_gen"]
         what = "prompt" if row["n_prompt"] else "generation"
@@ -104,15 +107,18 @@ def simulate(cleave, name, folder):
 
 def measure(build):
     cleave = os.path.join(os.path.abspath(build), "tools", "cleave")
-    values = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for kind in TYPES:
-            print("record: counting instructions, %s" % kind, file=sys.stderr)
-            values.update(count_instructions(cleave, kind, folder))
-        for name in SIMULATED:
-            print("record: simulating the %s" % name, file=sys.stderr)
-            values.update(simulate(cleave, name, folder))
-    return values
+
+    def figures(task):
+        function, what = task
+        with tempfile.TemporaryDirectory() as folder:
+            return list(function(cleave, what, folder))
+
+    tasks = [(count_instructions, kind) for kind in TYPES]
+    tasks += [(simulate, name) for name in SIMULATED]
+    # Other work on the machine changes no figure.
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return {case: value for found in pool.map(figures, tasks)
+                for case, value in found}
 
 
 # ---------------------------------------------------------------------------
