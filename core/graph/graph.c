@@ -527,17 +527,21 @@ clv_value clv_graph_softmax(clv_graph *g, clv_value x)
 }
 
 clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
-                              clv_value v, clv_value pos,
+                              clv_value v, clv_value pos, clv_value first,
                               const clv_attention_params *params)
 {
     clv_op_attr attr = {.attention = {.head_dim = params->head_dim,
                                       .scale = params->scale,
                                       .softcap = params->softcap,
                                       .window = params->window,
-                                      .rows_symbol = params->rows.symbol}};
+                                      .rows_symbol = params->rows.symbol,
+                                      .seen_symbol = params->seen.symbol,
+                                      .apart = params->apart}};
     if (attr.attention.scale == 0 && params->head_dim)
         attr.attention.scale = 1.0f / sqrtf((float)params->head_dim);
-    return OP(g, CLV_OP_ATTENTION, &attr, q, k, v, pos);
+    return first == CLV_NO_TENSOR
+               ? OP(g, CLV_OP_ATTENTION, &attr, q, k, v, pos)
+               : OP(g, CLV_OP_ATTENTION, &attr, q, k, v, pos, first);
 }
 
 clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype)

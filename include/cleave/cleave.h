@@ -544,9 +544,14 @@ typedef struct clv_attention_params {
     float softcap;  /* 0: none */
     int32_t window; /* 0: all */
     clv_dim rows;   /* symbol bounding the cache rows in use; fixed: unknown */
+    clv_dim seen;   /* with first: the same of the rows that a query sees */
+    bool apart;     /* with first: queries are each of a sequence, not of one */
 } clv_attention_params;
+/* first: the first row of the cache that each query sees; CLV_NO_TENSOR: all
+ * see rows from the first on. */
 CLV_API clv_value clv_graph_attention(clv_graph *g, clv_value q, clv_value k,
                                       clv_value v, clv_value pos,
+                                      clv_value first,
                                       const clv_attention_params *params);
 CLV_API clv_value clv_graph_convert(clv_graph *g, clv_value x, uint32_t dtype);
 CLV_API clv_value clv_graph_top_k(clv_graph *g, clv_value x, uint32_t k);

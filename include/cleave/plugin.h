@@ -344,10 +344,13 @@ typedef struct clv_tensor_desc {
  *               same without the first in the row; of one column there is no
  *               second. A row with NaN or infinity gives NaN
  *   ATTENTION   q [n,H*D], k [R,G*D], v [R,G*D],    [n,H*D]      attention
- *               pos i32 [n]: causal; query i sees cache rows j with
- *               pos[i] - window < j <= pos[i] (window 0: all) and j < R.
- *               H is a multiple of G. A query that sees nothing gives zeros.
- *               k and v: f32, f16, or q8_0 where D is a multiple of 32
+ *               pos i32 [n], first i32 [n] or none: causal; query i sees
+ *               cache rows j with pos[i] - window < j <= pos[i] (window 0:
+ *               all), j < R and, where first is there, j >= first[i], so that
+ *               a cache holds several sequences. Where apart is 0, all of first
+ *               are equal. H is a multiple of G. A query that sees nothing
+ *               gives zeros. k and v: f32, f16, or q8_0 where D is a multiple
+ *               of 32
  *   CONVERT     x                                   as x, other  -
  *               dtype or strides
  *   TOP_K       x [n,E]                             [n,K] i32    -
@@ -446,6 +449,10 @@ typedef union clv_op_attr {
         int32_t window;       /* rows seen; 0: all */
         uint32_t rows_symbol; /* 1 + symbol that bounds the cache rows in use
                                  (value > every pos), 0: unknown */
+        uint32_t seen_symbol; /* with first: 1 + symbol that bounds the rows
+                                 that a query sees, 0: unknown */
+        uint32_t apart;       /* 0 or 1. With first, 1: queries are each of a
+                                 sequence; 0: all of one */
     } attention;
     struct {
         uint32_t normalised; /* 0 or 1 */

@@ -43,7 +43,7 @@ typedef enum clv_op_class {
     CLV_CLASS_CONVERT,   /* x to another dtype */
     CLV_CLASS_MATMUL,    /* x, weight, bias or none */
     CLV_CLASS_EXPERTS,   /* x, weights, ids, scores or none */
-    CLV_CLASS_ATTENTION, /* q, k, v, positions */
+    CLV_CLASS_ATTENTION, /* q, k, v, positions, first rows or none */
 } clv_op_class;
 
 /* Axes of a cut: the bit numbers of CLV_SPLIT_*. */
@@ -84,8 +84,8 @@ typedef struct clv_attr_field {
 
 typedef struct clv_op_shape clv_op_shape;
 
-#define CLV_OP_OPERANDS 4 /* the most inputs of an op */
-#define CLV_OP_FIELDS 5   /* the most attributes */
+#define CLV_OP_OPERANDS 5 /* the most inputs of an op */
+#define CLV_OP_FIELDS 7   /* the most attributes */
 
 typedef struct clv_op_info {
     const char *name;
@@ -583,7 +583,8 @@ static inline int clv_infer_attention(clv_op_shape *s)
     const clv_tensor_desc *q = s->in[0], *k = s->in[1], *v = s->in[2];
     if (!clv_infer_rows(s) || !clv_op_need_heads(s, 0, head_dim) ||
         !clv_op_need_cache(s, 1) || !clv_op_need_cache(s, 2) ||
-        !clv_op_need_ids(s, 3, 0))
+        !clv_op_need_ids(s, 3, 0) ||
+        (s->in[4] && !clv_op_need_ids(s, 4, 0)))
         return 0;
     if (!clv_same_shape(k, v) || k->dtype != v->dtype)
         return clv_op_differ(s, 1, 2, "their types and shapes");
@@ -747,16 +748,19 @@ static inline const clv_op_info *clv_op_find(uint32_t op)
         {"softmax", CLV_OP_SOFTMAX, CLV_CLASS_SOFTMAX, 1, 1, 8,
          clv_infer_rows, {CLV_O_("x", SEQUENCE, NONE)},
          CLV_O_("y", SEQUENCE, NONE), CLV_NO_ATTR_},
-        {"attention", CLV_OP_ATTENTION, CLV_CLASS_ATTENTION, 4, 4, 0,
+        {"attention", CLV_OP_ATTENTION, CLV_CLASS_ATTENTION, 5, 4, 0,
          clv_infer_attention,
          {CLV_O_("q", SEQUENCE, HEADS), CLV_G_("k", NONE, HEADS),
-          CLV_G_("v", NONE, HEADS), CLV_O_("pos", NONE, SEQUENCE)},
+          CLV_G_("v", NONE, HEADS), CLV_O_("pos", NONE, SEQUENCE),
+          CLV_O_("first", NONE, SEQUENCE)},
          CLV_O_("y", SEQUENCE, HEADS),
          {CLV_A_("head_dim", attention.head_dim, HEAD_DIM),
           CLV_A_("scale", attention.scale, F32),
           CLV_A_("softcap", attention.softcap, F32_POS),
           CLV_A_("window", attention.window, I32),
-          CLV_A_("rows", attention.rows_symbol, SYMBOL)}},
+          CLV_A_("rows", attention.rows_symbol, SYMBOL),
+          CLV_A_("seen", attention.seen_symbol, SYMBOL),
+          CLV_A_("apart", attention.apart, BOOL)}},
         {"convert", CLV_OP_CONVERT, CLV_CLASS_CONVERT, 1, 1, 1,
          clv_infer_convert, {CLV_O_("x", SEQUENCE, ROWS)},
          CLV_O_("y", SEQUENCE, ROWS), CLV_NO_ATTR_},

@@ -110,6 +110,60 @@ static const kit_spec attention_specs[] = {
      .dim = 7,
      .first = INT32_MAX - 2},
     {.n = 3, .out = 30, .heads = 2, .groups = 2, .dim = 1024, .first = 20},
+    /* Of one of several sequences. */
+    {.n = 1,
+     .out = 700,
+     .heads = 8,
+     .groups = 2,
+     .dim = 64,
+     .first = 640,
+     .begin = 300},
+    {.n = 37,
+     .out = 400,
+     .heads = 4,
+     .groups = 1,
+     .dim = 32,
+     .first = 260,
+     .begin = 250,
+     .window = 20},
+    {.n = 3,
+     .out = 40,
+     .heads = 4,
+     .groups = 2,
+     .dim = 64,
+     .first = 9,
+     .begin = 10},
+    /* And of one each. */
+    {.n = 8,
+     .out = 1600,
+     .heads = 8,
+     .groups = 2,
+     .dim = 64,
+     .first = 190,
+     .form = KIT_FORM_APART},
+    {.n = 5,
+     .out = 600,
+     .heads = 7,
+     .groups = 1,
+     .dim = 96,
+     .first = 100,
+     .window = 33,
+     .form = KIT_FORM_APART},
+    {.n = 70,
+     .out = 700,
+     .heads = 6,
+     .groups = 2,
+     .dim = 32,
+     .first = 3,
+     .softcap = 2,
+     .form = KIT_FORM_APART},
+    {.n = 4,
+     .out = 40,
+     .heads = 20,
+     .groups = 1,
+     .dim = 64,
+     .first = 1,
+     .form = KIT_FORM_APART},
 };
 
 static void list_attention_models(kit_list *list, kit_spec s)
@@ -170,7 +224,7 @@ static void list_attention(kit_list *list)
             s.op = CLV_OP_ATTENTION;
             s.dtype = caches[d];
             s.scale = 0.7f;
-            s.form = KIT_FORM_POISON;
+            s.form |= KIT_FORM_POISON;
             kit_add_spec(list, &s);
         }
         list_attention_models(list, s);

@@ -78,6 +78,10 @@ static void random_heads(kit *k, kit_spec *s)
     s->first = (int32_t)below(k, s->out + 4) - 4;
     s->window = one_in(k, 3) ? 1 + (int32_t)below(k, 40) : 0;
     s->softcap = one_in(k, 3) ? 1 + (float)below(k, 50) : 0;
+    if (one_in(k, 4))
+        s->begin = 1 + below(k, s->out);
+    else if (s->out >= s->n && one_in(k, 3))
+        s->form |= KIT_FORM_APART;
 }
 
 static void random_experts(kit *k, kit_spec *s)
@@ -115,7 +119,8 @@ static void random_form(kit *k, kit_spec *s)
         s->form &= ~(uint32_t)(KIT_FORM_VECTOR | KIT_FORM_ALIAS_1);
     if (s->form & KIT_FORM_VECTOR)
         s->form &= ~(uint32_t)KIT_FORM_ALIAS_1;
-    if (info->n_inputs == info->n_required)
+    if (info->n_inputs == info->n_required ||
+        info->op_class == CLV_CLASS_ATTENTION)
         s->form &= ~(uint32_t)KIT_FORM_BIAS;
     if (s->form & KIT_FORM_ALIAS_1)
         s->form &= ~(uint32_t)KIT_FORM_ALIAS_0;

@@ -371,12 +371,14 @@ static bool scores(work *w, int64_t i, const double *q, int64_t column,
     const clv_op_attr *attr = &w->node->attr;
     const kit_values *k = &w->in[1];
     const double pos = w->in[3].v[i], cap = attr->attention.softcap;
+    const double first = w->in[4].v ? w->in[4].v[i] : 0;
     double top = -INFINITY;
     bool any = false;
     for (int64_t j = 0; j < k->rows; j++) {
         p[j] = -INFINITY;
-        if ((double)j > pos || (attr->attention.window > 0 &&
-                                (double)j <= pos - attr->attention.window))
+        if ((double)j < first || (double)j > pos ||
+            (attr->attention.window > 0 &&
+             (double)j <= pos - attr->attention.window))
             continue;
         double s = 0;
         for (int64_t d = 0; d < attr->attention.head_dim; d++)

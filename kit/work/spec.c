@@ -100,6 +100,8 @@ static void append_shape(text *t, const kit_spec *spec)
         append(t, "from%dof%lld", (int)spec->first, (long long)spec->total);
     if (clv_op_class_of(spec->op) == CLV_CLASS_ATTENTION)
         append(t, ".from%d", (int)spec->first);
+    if (spec->begin)
+        append(t, ".begin%lld", (long long)spec->begin);
     if (spec->window)
         append(t, ".window%d", (int)spec->window);
     if (spec->softcap)
@@ -120,7 +122,8 @@ static void append_variant(text *t, const kit_spec *spec)
         if (field->type == CLV_ATTR_ENUM &&
             clv_attr_choice(field, spec->variant, choice))
             append(t, ".%s", choice);
-        if (field->type == CLV_ATTR_BOOL && spec->variant)
+        if (field->type == CLV_ATTR_BOOL && spec->variant &&
+            info->op_class == CLV_CLASS_EXPERTS)
             append(t, ".%s", field->name);
     }
 }
@@ -130,7 +133,7 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
     static const char *const forms[] = {
         "bias",   "vector", "symbol", "view",   "special", "extreme",
         "poison", "bound",  "over_0", "over_1", "overlay", "import",
-        "offset", "each",   "scores", "absent", "rounded"};
+        "offset", "each",   "scores", "absent", "rounded", "apart"};
     text t = {name, KIT_NAME_SIZE};
     append_dtype(&t, spec);
     append_variant(&t, spec);
@@ -143,13 +146,27 @@ void kit_spec_name(const kit_spec *spec, char name[KIT_NAME_SIZE])
 /* ------------------------------------------------------------------------ */
 /* Work                                                                      */
 
+int64_t kit_spec_first(const kit_spec *spec, int64_t i)
+{
+    return spec->form & KIT_FORM_APART ? i * (spec->out / spec->n)
+                                       : spec->begin;
+}
+
+int64_t kit_spec_last(const kit_spec *spec, int64_t i)
+{
+    return spec->form & KIT_FORM_APART
+               ? kit_spec_first(spec, i) + spec->first - i % 3
+               : spec->first + i;
+}
+
 /* The sum over all queries of the cache rows that each sees. */
 static double rows_seen(const kit_spec *spec)
 {
     double sum = 0;
     for (int64_t i = 0; i < spec->n; i++) {
-        int64_t seen = spec->first + i + 1;
-        seen = seen > spec->out ? spec->out : seen;
+        const int64_t last = kit_spec_last(spec, i);
+        int64_t seen = last < spec->out ? last + 1 : spec->out;
+        seen -= kit_spec_first(spec, i);
         if (spec->window && seen > spec->window)
             seen = spec->window;
         sum += seen > 0 ? (double)seen : 0;
@@ -212,7 +229,8 @@ double kit_spec_bytes(const kit_spec *spec)
         return x + n * row_bytes(CLV_DTYPE_I32, spec->out);
     case CLV_CLASS_ATTENTION: /* the cache once, however many queries share it
                                */
-        return 2 * x + 2 * rows_seen(spec) / n *
+        return 2 * x + 2 * rows_seen(spec) /
+                           (spec->form & KIT_FORM_APART ? 1 : n) *
                            row_bytes(spec->dtype, spec->groups * spec->dim);
     case CLV_CLASS_GET_ROWS:
     case CLV_CLASS_SET_ROWS:

@@ -25,6 +25,8 @@ enum {
     KIT_FORM_SCORES = 1u << 14,  /* with scores, so that products are added */
     KIT_FORM_ABSENT = 1u << 15,  /* some ids are of no expert */
     KIT_FORM_ROUNDED = 1u << 16, /* MATMUL: x has a scale that is told */
+    KIT_FORM_APART = 1u << 17,   /* ATTENTION: each query has a part of the
+                                    cache */
 };
 
 typedef struct kit_spec {
@@ -48,8 +50,10 @@ typedef struct kit_spec {
     int64_t align; /* of views and padded rows, bytes; 0: the element's */
     int64_t heads, groups, dim; /* ROPE, ATTENTION: in place of in */
     int64_t pairs;              /* ROPE: rotated pairs; 0: dim / 2 */
-    int32_t first;              /* ATTENTION: position of query 0;
+    int32_t first;              /* ATTENTION: position of query 0, of those
+                                   apart in its part of the cache;
                                    MATMUL_EXPERTS: first expert of w */
+    int64_t begin;              /* ATTENTION: row that all see first */
     int64_t total;              /* MATMUL_EXPERTS: of all; 0: first + E */
     int32_t window;
     float softcap, scale;
@@ -59,6 +63,10 @@ typedef struct kit_spec {
 int64_t kit_spec_unit(const kit_spec *spec);
 /* Whether rows of the op are heads of so many elements. */
 bool kit_op_has_heads(uint32_t op);
+/* ATTENTION: the first row of the cache that query i sees, but for its window,
+ * and the last. */
+int64_t kit_spec_first(const kit_spec *spec, int64_t i);
+int64_t kit_spec_last(const kit_spec *spec, int64_t i);
 /* Elements in a row of the activation. */
 int64_t kit_spec_width(const kit_spec *spec);
 uint32_t kit_spec_to(const kit_spec *spec); /* CONVERT: destination */

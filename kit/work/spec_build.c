@@ -124,7 +124,7 @@ static uint32_t add_positions(const kit_spec *spec, kit_graph *g)
         kit_set(g, t, 0, i,
                 clv_op_class_of(spec->op) == CLV_CLASS_ROPE
                     ? (double)kit_random_below(g->k, 5000)
-                    : (double)(spec->first + i));
+                    : (double)kit_spec_last(spec, i));
     return t;
 }
 
@@ -388,18 +388,38 @@ static bool is_float(uint32_t dtype)
            dtype == CLV_DTYPE_BF16;
 }
 
+/* Whether some query sees the row of the cache, or would without its window. */
+static bool is_seen(const kit_spec *spec, int64_t row)
+{
+    for (int64_t i = 0; i < spec->n; i++)
+        if (row >= kit_spec_first(spec, i) && row <= kit_spec_last(spec, i))
+            return true;
+    return false;
+}
+
 /* Cache rows that no query sees hold NaN: they must not be touched. */
 static void poison(const kit_spec *spec, kit_graph *g, uint32_t t)
 {
-    int64_t from = spec->first + spec->n > 0 ? spec->first + spec->n : 0;
-    for (int64_t i = from; i < spec->out; i++)
-        for (int64_t j = 0; j < spec->groups * spec->dim; j++)
+    for (int64_t i = 0; i < spec->out; i++)
+        for (int64_t j = 0; !is_seen(spec, i) && j < spec->groups * spec->dim;
+             j++)
             kit_set(g, t, i, j, NAN);
+}
+
+static uint32_t add_first_rows(const kit_spec *spec, kit_graph *g)
+{
+    uint32_t t =
+        kit_add_tensor(g, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, spec->n, 0);
+    for (int64_t i = 0; i < spec->n; i++)
+        kit_set(g, t, 0, i, (double)kit_spec_first(spec, i));
+    return t;
 }
 
 static clv_node *build_attention(const kit_spec *spec, kit_graph *g)
 {
-    uint32_t in[4] = {add_x(spec, g, 0)};
+    const bool apart = spec->form & KIT_FORM_APART;
+    const bool has_first = apart || spec->begin;
+    uint32_t in[5] = {add_x(spec, g, 0)};
     for (int i = 1; i < 3; i++) {
         in[i] = add(spec, g, spec->dtype, CLV_USAGE_STATE, spec->out,
                     spec->groups * spec->dim);
@@ -407,16 +427,20 @@ static clv_node *build_attention(const kit_spec *spec, kit_graph *g)
             poison(spec, g, in[i]);
     }
     in[3] = add_positions(spec, g);
+    if (has_first)
+        in[4] = add_first_rows(spec, g);
     uint32_t y = add(spec, g, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, spec->n,
                      kit_spec_width(spec));
-    clv_node *node = kit_add_node(g, CLV_OP_ATTENTION, in, 4, y);
+    clv_node *node =
+        kit_add_node(g, CLV_OP_ATTENTION, in, has_first ? 5 : 4, y);
     node->attr.attention.head_dim = (uint32_t)spec->dim;
     node->attr.attention.scale =
         spec->scale ? spec->scale : 1 / sqrtf((float)spec->dim);
     node->attr.attention.softcap = spec->softcap;
     node->attr.attention.window = spec->window;
+    node->attr.attention.apart = apart;
     if (spec->form & KIT_FORM_BOUND) {
-        int64_t used = spec->first + spec->n;
+        int64_t used = apart ? spec->out : spec->first + spec->n;
         node->attr.attention.rows_symbol =
             1 + kit_make_symbol(g, 1, spec->out, used);
     }

@@ -111,17 +111,19 @@ clv_value llm_attention(llm_graph *g, uint32_t layer, clv_value x)
     const clv_value v = llm_linear_of(g, x, &w[LLM_ATTN_V]);
     q = place(g, q, &w[LLM_ATTN_Q_NORM], windowed);
     k = place(g, k, &w[LLM_ATTN_K_NORM], windowed);
-    clv_graph_set_rows(g->graph, g->k[layer], k, g->pos);
-    clv_graph_set_rows(g->graph, g->v[layer], v, g->pos);
+    clv_graph_set_rows(g->graph, g->k[layer], k, g->cache_rows);
+    clv_graph_set_rows(g->graph, g->v[layer], v, g->cache_rows);
     const clv_attention_params params = {
         .head_dim = hp->head_dim,
         .scale = hp->query_scalar ? 1 / sqrtf(hp->query_scalar) : 0,
         .softcap = hp->attn_softcap,
         .window = windowed ? (int32_t)hp->sliding_window : 0,
         .rows = g->rows,
+        .seen = g->seen,
+        .apart = g->apart,
     };
-    return clv_graph_attention(g->graph, q, g->k[layer], g->v[layer], g->pos,
-                               &params);
+    return clv_graph_attention(g->graph, q, g->k[layer], g->v[layer],
+                               g->cache_rows, g->first, &params);
 }
 
 /* ------------------------------------------------------------------------ */

@@ -69,6 +69,8 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
     io->rows = clv_graph_symbol(g, "n_rows", 1, cache->n_ctx);
     io->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     io->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+    io->cache_rows = io->pos;
+    io->first = CLV_NO_TENSOR;
     io->out_ids = CLV_NO_TENSOR;
     if (r->shape.n_tokens > 1 && !r->shape.all_logits) {
         const clv_dim one = clv_dim_fixed(1);

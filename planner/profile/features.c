@@ -22,11 +22,12 @@ static uint32_t of_matmul(const planner_workload *workload, double *x)
 static uint32_t of_attention(const planner_workload *workload, double *x)
 {
     double n = (double)workload->n, depth = (double)workload->depth;
+    const bool apart = workload->kind.detail & PLANNER_ATTENTION_APART;
     uint32_t head_dim = workload->kind.variant ? workload->kind.variant : 1;
     double heads = (double)workload->out / head_dim;
     x[0] = planner_workload_pairs(workload) * heads;
     x[1] = n * depth * heads;
-    x[2] = depth * (double)workload->in;
+    x[2] = depth * (double)workload->in * (apart ? n : 1);
     x[3] = n * (double)workload->out;
     x[4] = (double)workload->in;
     x[5] = n;

@@ -88,6 +88,7 @@ static clv_status pointer_align(clv_device *dev,
 typedef struct layout {
     uint64_t align;
     uint64_t ids, slot;  /* bytes; slot: of the largest activation */
+    uint32_t n_lists;    /* of ids, of a node */
     uint32_t n_slots;    /* activations of a node */
     uint64_t cold;       /* bytes of one node */
     uint64_t begin, end; /* of the part, in the pool */
@@ -122,6 +123,7 @@ static clv_status measure(const clv_graph *one, layout *l)
             l->cold += size;
         } else if (is_ids(t)) {
             l->ids = size;
+            l->n_lists++;
         } else {
             l->slot = size > l->slot ? size : l->slot;
             l->n_slots++;
@@ -130,9 +132,14 @@ static clv_status measure(const clv_graph *one, layout *l)
     return CLV_OK;
 }
 
+static uint64_t hot_begin(const layout *l)
+{
+    return l->begin + l->ids * l->n_lists;
+}
+
 static uint64_t hot_end(const layout *l)
 {
-    return l->begin + l->ids + l->slot * l->n_slots * HOT_SETS;
+    return hot_begin(l) + l->slot * l->n_slots * HOT_SETS;
 }
 
 static clv_status plan_layout(planner_meter *meter, clv_device *dev,
@@ -164,7 +171,7 @@ static clv_status plan_layout(planner_meter *meter, clv_device *dev,
 typedef struct placer {
     const layout *l;
     planner_meter *meter;
-    uint32_t next_slot;
+    uint32_t next_list, next_slot;
 } placer;
 
 /* The next place for the tensor. */
@@ -172,9 +179,9 @@ static uint64_t place(placer *p, const clv_tensor_desc *t, uint64_t size)
 {
     const layout *l = p->l;
     if (is_ids(t))
-        return l->begin;
+        return l->begin + l->ids * (p->next_list++ % l->n_lists);
     if (!is_cold(t)) {
-        uint64_t at = l->begin + l->ids + l->slot * p->next_slot;
+        uint64_t at = hot_begin(l) + l->slot * p->next_slot;
         p->next_slot = (p->next_slot + 1) % (l->n_slots * HOT_SETS);
         return at;
     }
@@ -219,9 +226,12 @@ static clv_status write_ids(planner_meter *meter, const core_object *object,
     int32_t *ids = malloc(n * sizeof *ids);
     if (!ids)
         return core_no_memory("to measure devices");
-    planner_workload_ids(workload, ids);
-    clv_status status =
-        write_pool(meter, object, l->begin, ids, n * sizeof *ids);
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; i < l->n_lists && !status; i++) {
+        planner_workload_ids(workload, i, ids);
+        status = write_pool(meter, object, l->begin + i * l->ids, ids,
+                            n * sizeof *ids);
+    }
     free(ids);
     return status;
 }

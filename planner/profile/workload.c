@@ -123,28 +123,37 @@ static void of_attention(const reader *r, planner_workload *out)
     const clv_op_attr *attr = &r->node->attr;
     int64_t head = attr->attention.head_dim;
     int64_t heads = q->dims[1] / head, groups = k->dims[1] / head;
-    uint32_t symbol = attr->attention.rows_symbol;
+    const bool apart = attr->attention.apart;
+    uint32_t symbol = attr->attention.seen_symbol;
     int64_t taken = part(r, CORE_AXIS_HEADS, heads);
     set_weight(k, &out->kind);
     out->kind.variant = (uint32_t)head;
-    out->kind.detail = attr->attention.softcap != 0;
+    if (attr->attention.softcap != 0)
+        out->kind.detail |= PLANNER_ATTENTION_SOFTCAP;
+    if (apart)
+        out->kind.detail |= PLANNER_ATTENTION_APART;
     out->out = taken * head;
     out->in = taken / (heads / groups) * head;
     out->depth = k->dims[0];
+    if (!symbol)
+        symbol = attr->attention.rows_symbol;
     if (symbol) {
         int64_t rows = r->symbols ? r->symbols[symbol - 1]
                                   : r->graph->symbols[symbol - 1].max;
         out->depth = rows < out->depth ? rows : out->depth;
     }
-    out->depth -= rows_after(r, q);
+    if (apart && !attr->attention.seen_symbol)
+        out->depth /= out->n; /* sequences have equal parts */
+    out->depth -= apart ? 0 : rows_after(r, q);
     if (out->depth < 1)
         out->depth = 1;
-    /* A window matters only where it hides rows. For a single query the hidden
-     * rows count as absent. */
+    /* A window matters only where it hides rows. Where no query sees others of
+     * them the hidden rows count as absent. */
     int64_t window = attr->attention.window;
     if (window && window < out->depth) {
-        out->depth = out->n == 1 ? window : out->depth;
-        out->kind.span = out->n == 1 ? 0 : (uint32_t)window;
+        const bool alike = out->n == 1 || apart;
+        out->depth = alike ? window : out->depth;
+        out->kind.span = alike ? 0 : (uint32_t)window;
     }
 }
 
@@ -229,7 +238,9 @@ void planner_workload_on(const clv_device *dev, const clv_graph *graph,
     if (n->op != CLV_OP_ATTENTION ||
         !(dev->info.flags & CLV_DEVICE_STATIC_SHAPES))
         return;
-    uint32_t symbol = n->attr.attention.rows_symbol;
+    uint32_t symbol = n->attr.attention.seen_symbol;
+    if (!symbol)
+        symbol = n->attr.attention.rows_symbol;
     int64_t most = symbol ? graph->symbols[symbol - 1].max : INT64_MAX;
     out->depth = graph->tensors[n->inputs[1]].dims[0];
     out->depth = out->depth < most ? out->depth : most;
@@ -285,12 +296,14 @@ static double parts_out(const planner_workload_kind *kind)
 }
 
 /* Query i of n sees the rows up to its own, depth - n + i + 1, or the last
- * `span` of them. */
+ * `span` of them, or as many as there are. */
 double planner_workload_pairs(const planner_workload *workload)
 {
     double n = (double)workload->n, last = (double)workload->depth;
     double first = last - n + 1;
     double span = workload->kind.span ? (double)workload->kind.span : last;
+    if (workload->kind.detail & PLANNER_ATTENTION_APART)
+        return n * last;
     if (first < 1) { /* more queries than rows: the earlier ones see one */
         double extra = 1 - first;
         return extra + last * (last + 1) / 2;
@@ -404,6 +417,8 @@ double planner_workload_bytes(const planner_workload *workload)
     case CLV_CLASS_ATTENTION:
         if (kind->span && kind->span + n - 1 < seen)
             seen = kind->span + n - 1;
+        if (kind->detail & PLANNER_ATTENTION_APART)
+            seen *= n;
         return 2 * activation + ids +
                2 * size_of(kind->weight_dtype, seen * in);
     default:
@@ -444,8 +459,9 @@ const char *planner_workload_text(const planner_workload *workload,
     if (op_class == CLV_CLASS_EXPERTS && workload->depth < kind->variant)
         snprintf(here, sizeof here, ", %" PRId64 " here", workload->depth);
     if (is_attention)
-        snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64,
-                 workload->depth, workload->in);
+        snprintf(depth, sizeof depth, " of %" PRId64 " rows of %" PRId64 "%s",
+                 workload->depth, workload->in,
+                 kind->detail & PLANNER_ATTENTION_APART ? " each" : "");
     else if (op_class == CLV_CLASS_EXPERTS)
         snprintf(depth, sizeof depth,
                  " -> %" PRId64 ", %" PRIu32 " of %" PRIu32 "%s", workload->out,

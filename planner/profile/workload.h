@@ -9,6 +9,13 @@
 #include "../../core/device/device.h"
 #include "../../core/graph/cut.h"
 
+/* Details of ATTENTION. */
+enum {
+    PLANNER_ATTENTION_SOFTCAP = 1u << 0,
+    PLANNER_ATTENTION_APART = 1u << 1, /* each query sees `depth` rows of its
+                                          own */
+};
+
 /* Details of MATMUL_EXPERTS. */
 enum {
     PLANNER_EXPERTS_EACH = 1u << 0,   /* x has a part for each id */
@@ -22,9 +29,9 @@ typedef struct planner_workload_kind {
                               ROPE; dtype of the bias of MATMUL and
                               LAYER_NORM; dtype of the output of CONVERT;
                               experts that ids choose of; else 0 */
-    uint32_t detail;       /* ROPE: mode; ATTENTION: 1 with a softcap; ADD
-                              and MUL: 1 where b is one row; MATMUL_EXPERTS:
-                              PLANNER_EXPERTS_*; else 0 */
+    uint32_t detail;       /* ROPE: mode; ADD and MUL: 1 where b is one row;
+                              ATTENTION: PLANNER_ATTENTION_*;
+                              MATMUL_EXPERTS: PLANNER_EXPERTS_*; else 0 */
     uint32_t span;         /* ROPE: rotated channels of a head; ATTENTION:
                               rows that a query sees at most, 0: all in use;
                               MATMUL_EXPERTS: ids of a row; else 0 */
@@ -46,8 +53,9 @@ typedef struct planner_workload {
     int64_t out;   /* output features; ATTENTION: width of q; TOP_K: of the
                       ids; others: as in */
     int64_t depth; /* ATTENTION: rows of the cache in use, the last n of which
-                      are those of the queries; MATMUL_EXPERTS: experts whose
-                      weights are there; else 0 */
+                      are those of the queries, or those that each sees;
+                      MATMUL_EXPERTS: experts whose weights are there; else 0
+                    */
     /* MATMUL_EXPERTS whose experts' chances are known: what the rows are
      * expected to use of them; else 0. What is measured has equal chances. */
     double experts, products;

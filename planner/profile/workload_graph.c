@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SET_MAX 4      /* inputs of a node */
+#define SET_MAX CLV_OP_OPERANDS
 #define TABLE_FACTOR 8 /* rows of a table for each that is read */
 #define TABLE_LEAST 64
 #define SOFTCAP 30.0f
@@ -29,6 +29,12 @@ static bool is_experts(const planner_workload *workload)
     return clv_op_class_of(workload->kind.op) == CLV_CLASS_EXPERTS;
 }
 
+static bool is_apart(const planner_workload *workload)
+{
+    return clv_op_class_of(workload->kind.op) == CLV_CLASS_ATTENTION &&
+           workload->kind.detail & PLANNER_ATTENTION_APART;
+}
+
 int64_t planner_workload_n_ids(const planner_workload *workload)
 {
     return is_experts(workload) ? workload->n * workload->kind.span
@@ -47,8 +53,10 @@ static void choose_experts(const planner_workload *workload, int32_t *ids)
                                all);
 }
 
-/* Rows all over a table, none twice; positions up to the last row in use. */
-void planner_workload_ids(const planner_workload *workload, int32_t *ids)
+/* Rows all over a table, none twice; positions up to the last row in use; of
+ * queries apart, the last and the first row that each sees. */
+void planner_workload_ids(const planner_workload *workload, uint32_t list,
+                          int32_t *ids)
 {
     if (is_experts(workload)) {
         choose_experts(workload, ids);
@@ -59,6 +67,8 @@ void planner_workload_ids(const planner_workload *workload, int32_t *ids)
         int64_t id = i;
         if (op_class == CLV_CLASS_GET_ROWS)
             id = i * TABLE_FACTOR + i * 5 % TABLE_FACTOR;
+        else if (is_apart(workload))
+            id = (i + !list) * workload->depth - !list;
         else if (op_class == CLV_CLASS_ATTENTION)
             id = workload->depth - workload->n + i;
         ids[i] = (int32_t)(id > 0 ? id : 0);
@@ -160,7 +170,8 @@ static void add_operands(clv_graph *g, const planner_workload *w, set *s)
 {
     const planner_workload_kind *kind = &w->kind;
     const uint32_t op_class = clv_op_class_of(kind->op);
-    s->in[0] = s->in[1] = s->in[2] = s->in[3] = CLV_NO_TENSOR;
+    s->in[0] = s->in[1] = s->in[2] = s->in[3] = s->in[4] =
+        CLV_NO_TENSOR;
     switch (op_class) {
     case CLV_CLASS_GET_ROWS:
         s->in[0] = matrix(g, kind, planner_workload_table_rows(w), w->out);
@@ -176,9 +187,11 @@ static void add_operands(clv_graph *g, const planner_workload *w, set *s)
         return;
     case CLV_CLASS_ATTENTION:
         s->in[0] = rows_of(g, w, w->out);
-        s->in[1] = state_of(g, w, w->depth);
-        s->in[2] = state_of(g, w, w->depth);
+        s->in[1] = state_of(g, w, is_apart(w) ? w->n * w->depth : w->depth);
+        s->in[2] = state_of(g, w, is_apart(w) ? w->n * w->depth : w->depth);
         s->in[3] = ids_of(g, w);
+        if (is_apart(w))
+            s->in[4] = ids_of(g, w);
         return;
     }
     s->in[0] = rows_of(g, w, w->in);
@@ -220,7 +233,9 @@ static clv_op_attr attributes_of(const planner_workload *w)
     case CLV_CLASS_ATTENTION:
         attr.attention.head_dim = kind->variant;
         attr.attention.scale = 1 / sqrtf((float)kind->variant);
-        attr.attention.softcap = kind->detail ? SOFTCAP : 0;
+        attr.attention.softcap =
+            kind->detail & PLANNER_ATTENTION_SOFTCAP ? SOFTCAP : 0;
+        attr.attention.apart = is_apart(w);
         attr.attention.window = (int32_t)kind->span;
         break;
     case CLV_CLASS_EXPERTS:
@@ -242,14 +257,17 @@ static clv_value add_node(clv_graph *g, const planner_workload *w, const set *s)
     const clv_op_attr attr = attributes_of(w);
     const clv_tensor_desc like = {.dtype = w->kind.variant,
                                   .dims = {0, w->out}};
-    return clv_graph_op(g, w->kind.op, &attr, s->in, info ? info->n_inputs : 0,
-                        &like);
+    uint32_t n = info ? info->n_inputs : 0;
+    if (w->kind.op == CLV_OP_ATTENTION && !is_apart(w))
+        n = info->n_required;
+    return clv_graph_op(g, w->kind.op, &attr, s->in, n, &like);
 }
 
 static clv_status check(const planner_workload *w)
 {
     if (w->n < 1 || w->in < 1 || w->out < 1 || w->n > INT32_MAX ||
         w->in > INT32_MAX || w->out > INT32_MAX || w->depth > INT32_MAX ||
+        (is_apart(w) && w->n * w->depth > INT32_MAX) ||
         w->kind.span > INT32_MAX ||
         (clv_op_class_of(w->kind.op) == CLV_CLASS_ATTENTION || is_experts(w)) !=
             (w->depth > 0) ||

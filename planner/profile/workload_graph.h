@@ -14,5 +14,7 @@ clv_status planner_workload_graph(const planner_workload *workload,
 int64_t planner_workload_table_rows(const planner_workload *workload);
 /* Ids of GET_ROWS, SET_ROWS and MATMUL_EXPERTS, positions of the others. */
 int64_t planner_workload_n_ids(const planner_workload *workload);
-/* Fills them in: ids [planner_workload_n_ids()]. */
-void planner_workload_ids(const planner_workload *workload, int32_t *ids);
+/* Fills them in: ids [planner_workload_n_ids()]. list 1 of ATTENTION: the first
+ * rows that queries see. */
+void planner_workload_ids(const planner_workload *workload, uint32_t list,
+                          int32_t *ids);

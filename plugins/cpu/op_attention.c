@@ -10,7 +10,7 @@ typedef struct attention {
     const cpu_run *run;
     cpu_attention_fn fn;
     cpu_attention_args args;
-    int64_t n, heads_step;
+    int64_t n, step, heads_step; /* queries and heads of a chunk */
     uint32_t across;
 } attention;
 
@@ -19,9 +19,9 @@ static void attention_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const attention *t = ctx;
     cpu_attention_args a = t->args;
-    uint32_t blocks = (uint32_t)cpu_ceil_div(t->n, QUERIES);
+    uint32_t blocks = (uint32_t)cpu_ceil_div(t->n, t->step);
     cpu_range heads = cpu_part(a.heads, t->heads_step, index % t->across);
-    cpu_range queries = cpu_part(t->n, QUERIES, blocks - 1 - index / t->across);
+    cpu_range queries = cpu_part(t->n, t->step, blocks - 1 - index / t->across);
     a.q_begin = queries.begin;
     a.q_end = queries.end;
     a.h_begin = heads.begin;
@@ -52,6 +52,9 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
                             .k = k.data,
                             .v = run->data[step->in[2]],
                             .pos = run->data[step->in[3]],
+                            .first = step->in[4] == CLV_NO_TENSOR
+                                         ? NULL
+                                         : run->data[step->in[4]],
                             .y = (float *)(void *)y.data,
                             .rows = rows_in_use(run, step, k.n),
                             .heads = q.c / head_dim,
@@ -63,17 +66,20 @@ static void run_attention(const cpu_run *run, const cpu_step *step)
                             .scale = step->attr.attention.scale,
                             .softcap = step->attr.attention.softcap,
                             .window = step->attr.attention.window},
-                   .n = q.n};
+                   .n = q.n,
+                   .step = QUERIES};
     if (!q.n)
         return;
     /* Heads of a group read the same cache rows: together, unless threads
      * would be left over. */
     int64_t group = t.args.heads / t.args.kv_heads;
-    bool enough = cpu_ceil_div(q.n, QUERIES) * t.args.kv_heads >=
+    if (step->attr.attention.apart)
+        t.step = 1;
+    bool enough = cpu_ceil_div(q.n, t.step) * t.args.kv_heads >=
                   cpu_pool_threads(run->pool);
     t.heads_step = enough ? group : 1;
     t.across = (uint32_t)cpu_ceil_div(t.args.heads, t.heads_step);
-    cpu_pool_run(run->pool, t.across * (uint32_t)cpu_ceil_div(q.n, QUERIES),
+    cpu_pool_run(run->pool, t.across * (uint32_t)cpu_ceil_div(q.n, t.step),
                  attention_chunk, &t);
 }
 

@@ -26,6 +26,8 @@ static void range_of(const attention *a, int64_t i, int64_t *first,
     int64_t window = c->node->attr.attention.window;
     *end = position + 1 < c->in[1].rows ? position + 1 : c->in[1].rows;
     *first = window && position + 1 > window ? position + 1 - window : 0;
+    if (c->in[4].data && npu_get_index(&c->in[4], i) > *first)
+        *first = npu_get_index(&c->in[4], i);
 }
 
 static void weigh(const attention *a, const float *q, int64_t group,

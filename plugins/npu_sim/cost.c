@@ -158,13 +158,15 @@ static load experts_load(const npu_settings *s, const clv_subgraph *g,
     return chosen_load(s, g, node, symbols, chosen, rows * used * held / all);
 }
 
-/* Rows of the cache that are read: those in use, or where shapes are fixed as
- * many as the program was compiled for. */
+/* Rows of the cache that a query's sequence has: those in use, or where shapes
+ * are fixed as many as the program was compiled for. */
 static double cache_rows(const npu_settings *s, const clv_subgraph *g,
                          const clv_node *node, const int64_t *symbols)
 {
     const clv_tensor_desc *k = npu_input(g, node, 1);
-    uint32_t symbol = node->attr.attention.rows_symbol;
+    const uint32_t symbol = node->attr.attention.seen_symbol
+                                ? node->attr.attention.seen_symbol
+                                : node->attr.attention.rows_symbol;
     double rows = (double)size_of(k, 0, symbols);
     if (symbol && symbol <= g->n_symbols) {
         double used = symbols && !s->is_static
@@ -183,13 +185,15 @@ static load attention_load(const npu_settings *s, const clv_subgraph *g,
     const clv_tensor_desc *k = npu_input(g, node, 1);
     const int64_t dim = node->attr.attention.head_dim;
     const int64_t n = size_of(q, 0, symbols);
-    const double rows = cache_rows(s, g, node, symbols);
+    const double sequences = node->attr.attention.apart ? (double)n : 1;
+    const double rows = sequences * cache_rows(s, g, node, symbols);
     const double width = (double)q->dims[1];
     load l = {0, 2 * rows * (double)k->dims[1] * npu_dtype_size(k->dtype) +
                      2 * (double)n * width * s->activation_size};
     /* A query sees its own row and those before it: on average half of the
      * rows of its own batch. Static arrays compute all of them. */
-    const double seen = rows > (double)n ? rows - (double)n / 2 : rows / 2;
+    const double before = rows > (double)n ? rows - (double)n / 2 : rows / 2;
+    const double seen = sequences > 1 ? rows / sequences : before;
     if (s->model == NPU_ROOFLINE) {
         l.ns =
             npu_roofline_compute_ns(&s->rooflines[s->half ? NPU_F16 : NPU_F32],

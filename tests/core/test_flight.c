@@ -58,7 +58,7 @@ static void build(fixture *f)
         clv_graph_set_rows(f->g, s[0], h, f->pos);
         clv_graph_set_rows(f->g, s[1], x, f->pos);
         x = clv_graph_add(
-            f->g, clv_graph_attention(f->g, h, s[0], s[1], f->pos, &params), x);
+            f->g, clv_graph_attention(f->g, h, s[0], s[1], f->pos, CLV_NO_TENSOR, &params), x);
     }
     f->y = x;
     clv_graph_output(f->g, f->y, "y");

@@ -234,7 +234,7 @@ static void test_rope(void **unused)
 static clv_value attend(operands *o, clv_value k, clv_value v, clv_value pos,
                         clv_attention_params p)
 {
-    return clv_graph_attention(o->g, o->x64, k, v, pos, &p);
+    return clv_graph_attention(o->g, o->x64, k, v, pos, CLV_NO_TENSOR, &p);
 }
 
 #define HEADS(...) ((clv_attention_params){.head_dim = 16, __VA_ARGS__})

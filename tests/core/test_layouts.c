@@ -111,7 +111,7 @@ static void open_cache(cache *c, const char *settings)
     }
     const clv_attention_params params = {.head_dim = DIM, .scale = 0.5f};
     c->y = clv_graph_attention(c->g, c->q, c->states[0], c->states[1], c->pos,
-                               &params);
+                               CLV_NO_TENSOR, &params);
     clv_graph_output(c->g, c->y, "y");
     assert_ok(clv_graph_check(c->g));
 }

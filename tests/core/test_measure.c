@@ -134,6 +134,9 @@ static const planner_workload workloads[] = {
      32, 128, 512, .depth = 100},
     {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F32), 1,
      64, 64, .depth = 300},
+    {PLAIN(CLV_OP_ATTENTION, .variant = 32, .weight_dtype = CLV_DTYPE_F16,
+           .detail = PLANNER_ATTENTION_APART),
+     32, 64, 128, .depth = 100},
     {PLAIN(CLV_OP_CONVERT, .variant = CLV_DTYPE_F16), 32, 100, 100, .depth = 0},
     {PLAIN(CLV_OP_TOP_K), 32, 100, 8, .depth = 0},
     {PLAIN(CLV_OP_MATMUL_EXPERTS, .weight_dtype = CLV_DTYPE_F16, .variant = 8,
@@ -180,19 +183,26 @@ static void test_ids(void **state)
         const planner_workload *w = &workloads[i];
         if (w->kind.op == CLV_OP_MATMUL_EXPERTS)
             continue; /* test_experts */
-        int64_t rows = w->kind.op == CLV_OP_ATTENTION ? w->depth
+        const bool apart = w->kind.op == CLV_OP_ATTENTION &&
+                           w->kind.detail & PLANNER_ATTENTION_APART;
+        int64_t rows = apart                            ? w->n * w->depth
+                       : w->kind.op == CLV_OP_ATTENTION ? w->depth
                        : w->kind.op == CLV_OP_ROPE
                            ? w->n
                            : planner_workload_table_rows(w);
         assert_true(w->n <= 256);
-        planner_workload_ids(w, ids);
+        planner_workload_ids(w, 0, ids);
         for (int64_t j = 0; j < w->n; j++) {
             assert_true(ids[j] >= 0 && ids[j] < rows);
             for (int64_t k = 0; k < j; k++)
                 assert_int_not_equal(ids[j], ids[k]);
         }
         if (w->depth)
-            assert_int_equal(ids[w->n - 1], w->depth - 1);
+            assert_int_equal(ids[w->n - 1], (apart ? w->n : 1) * w->depth - 1);
+        int32_t first[256];
+        planner_workload_ids(w, 1, first);
+        for (int64_t j = 0; apart && j < w->n; j++)
+            assert_int_equal(ids[j] - first[j] + 1, w->depth);
     }
 }
 
@@ -215,7 +225,7 @@ static void test_experts(void **state)
         int32_t ids[512];
         uint32_t chosen[128] = {0}, n = 0;
         assert_int_equal(planner_workload_n_ids(&w), w.n * used);
-        planner_workload_ids(&w, ids);
+        planner_workload_ids(&w, 0, ids);
         for (int64_t j = 0; j < w.n * used; j++) {
             assert_in_range(ids[j], 0, all - 1);
             for (int64_t k = j / used * used; k < j; k++)

@@ -83,7 +83,7 @@ static void build(rig *r, int64_t tokens, int32_t window)
     clv_graph_set_rows(g, v, kv, ids);
     const clv_attention_params params = {
         .head_dim = HEAD_DIM, .rows = rows, .window = window};
-    y = clv_graph_attention(g, q, k, v, ids, &params);
+    y = clv_graph_attention(g, q, k, v, ids, CLV_NO_TENSOR, &params);
     y = clv_graph_matmul(
         g, y, scaled(r, CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 96, WIDTH),
         weight(r, CLV_DTYPE_F32, 0, 96));
@@ -264,6 +264,45 @@ static void test_figures(void **state)
     finish(&r);
 }
 
+/* Queries that are each of a sequence: rows of the cache are counted for each,
+ * and a window hides the same ones of all. */
+static void test_apart(void **state)
+{
+    (void)state;
+    for (int32_t window = 0; window <= 4; window += 4) {
+        test_context t = test_context_create("");
+        const int64_t cache[] = {CACHE, GROUPS * HEAD_DIM};
+        const int64_t symbols[] = {30, 10};
+        rig r = {.t = t};
+        assert_ok(clv_graph_create(&r.graph));
+        clv_graph *g = r.graph;
+        const clv_dim n = clv_dim_fixed(3), x[] = {n, clv_dim_fixed(WIDTH)};
+        const clv_attention_params params = {
+            .head_dim = HEAD_DIM,
+            .rows = clv_graph_symbol(g, "rows", 1, CACHE),
+            .seen = clv_graph_symbol(g, "seen", 1, CACHE / 2),
+            .apart = true,
+            .window = window};
+        clv_value q = clv_graph_input(g, "q", CLV_DTYPE_F32, 2, x);
+        clv_value pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
+        clv_value first = clv_graph_input(g, "first", CLV_DTYPE_I32, 1, &n);
+        clv_value y = clv_graph_attention(
+            g, q, clv_graph_state(g, "k", CLV_DTYPE_F16, 2, cache),
+            clv_graph_state(g, "v", CLV_DTYPE_F16, 2, cache), pos, first,
+            &params);
+        clv_graph_output(g, y, "y");
+        assert_ok(clv_graph_check(g));
+        const int seen = window ? window : 10;
+        char text[80];
+        snprintf(text, sizeof text,
+                 "attention f32 x f16 [3, 128] of %d rows of 64 each", seen);
+        expect(&r, CLV_OP_ATTENTION, 0, symbols, NULL, text,
+               3 * seen * (4 * 128 + 8 * 8),
+               2 * 3 * 128 * 4 + 3 * 4 + 2 * 3 * seen * 64 * 2);
+        finish(&r);
+    }
+}
+
 /* What is expected of experts whose chances are known: of the whole node, of
  * its pieces, and of pieces that a cut has made nodes of. */
 static void test_popularity(void **state)
@@ -330,9 +369,8 @@ static void test_popularity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_pieces),     cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_figures),    cmocka_unit_test(test_apart),
         cmocka_unit_test(test_popularity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,8 @@ static void one_query(const cpu_attention_args *a, int64_t i, int64_t h,
     int64_t end =
         (int64_t)a->pos[i] + 1 < a->rows ? (int64_t)a->pos[i] + 1 : a->rows;
     int64_t begin = a->window ? (int64_t)a->pos[i] - a->window + 1 : 0;
+    if (a->first && a->first[i] > begin)
+        begin = a->first[i];
     const float *q = a->q + i * a->q_stride + h * a->head_dim;
     float *y = a->y + i * a->y_stride + h * a->head_dim;
     state s = {.acc = a->scratch, .top = -INFINITY};

@@ -34,7 +34,7 @@ typedef struct axis {
 typedef struct rows {
     const float *q;
     float *y;
-    const int32_t *pos;
+    const int32_t *pos, *first; /* first: NULL, or as pos */
     axis outer, inner;
     buffers *b;
 } rows;
@@ -58,6 +58,7 @@ static rows make_rows(const cpu_attention_args *a, int64_t query, int64_t n_q,
         .q = a->q + query * a->q_stride + head * a->head_dim,
         .y = a->y + query * a->y_stride + head * a->head_dim,
         .pos = a->pos + query,
+        .first = a->first ? a->first + query : NULL,
         .outer = few ? queries : heads,
         .inner = few ? heads : queries,
         .b = a->scratch,
@@ -172,10 +173,12 @@ static void seen(const cpu_attention_args *a, const rows *r, int64_t o,
                  int64_t i, int64_t first, int64_t n, int64_t *begin,
                  int64_t *end)
 {
-    int64_t pos = r->pos[o * r->outer.pos + i * r->inner.pos];
-    int64_t low = a->window ? pos - a->window + 1 - first : 0;
+    int64_t at = o * r->outer.pos + i * r->inner.pos, pos = r->pos[at];
+    int64_t low = a->window ? pos - a->window + 1 : 0;
+    if (r->first)
+        low = max64(low, r->first[at]);
     *end = max64(0, min64(n, pos + 1 - first));
-    *begin = min64(*end, max64(0, low));
+    *begin = min64(*end, max64(0, low - first));
 }
 
 /* The panel of `width` value channels from column on, as floats. */
@@ -326,6 +329,19 @@ static ALWAYS_INLINE void run_rows(const cpu_attention_args *a, const rows *r,
                     a->head_dim, 1 / r->b->sum[i]);
 }
 
+/* Queries from q on, `most` or fewer, whose rows of the cache begin together:
+ * others see nothing of what these see. */
+static int64_t queries_from(const cpu_attention_args *a, int64_t q,
+                            int64_t most)
+{
+    int64_t n = 1;
+    if (!a->first)
+        return most;
+    while (n < most && a->first[q + n] == a->first[q])
+        n++;
+    return n;
+}
+
 static ALWAYS_INLINE void attention(const cpu_attention_args *a,
                                     const int dtype)
 {
@@ -335,8 +351,9 @@ static ALWAYS_INLINE void attention(const cpu_attention_args *a,
         int64_t group = h / share;
         n_h = min64(min64(a->h_end, (group + 1) * share) - h, ROWS);
         int64_t block = ROWS / n_h;
-        for (int64_t q = a->q_begin; q < a->q_end; q += block) {
-            rows r = make_rows(a, q, min64(block, a->q_end - q), h, n_h);
+        for (int64_t q = a->q_begin, n; q < a->q_end; q += n) {
+            n = queries_from(a, q, min64(block, a->q_end - q));
+            rows r = make_rows(a, q, n, h, n_h);
             run_rows(a, &r, group * a->head_dim, dtype);
         }
     }

@@ -18,6 +18,7 @@ static bool suits_tensor(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_tensor(target) && node->in[1].d.dtype != CLV_DTYPE_F32 &&
+           !node->node.attr.attention.apart &&
            dim % 8 == 0 && dim <= 128 && target->max_group >= 128 &&
            target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
@@ -38,11 +39,22 @@ static uint32_t local_bytes(const gpu_target *target, const gpu_attention *s)
     return 4 * keys * s->d_max + 28 * s->items;
 }
 
+int64_t gpu_attention_pairs(const gpu_attention *s)
+{
+    return s->apart ? s->per_group : s->n * s->per_group;
+}
+
+int64_t gpu_attention_lists(const gpu_attention *s)
+{
+    return (gpu_attention_pairs(s) + s->queries - 1) / s->queries *
+           (s->apart ? s->n : 1);
+}
+
 /* Queries of a group of items: all heads of a group, or several tokens. */
 static uint32_t choose_queries(const gpu_attention *s)
 {
     uint32_t queries = 1, most = s->d_max > 256 ? 2 : 8;
-    while (queries < most && queries < s->n * s->per_group)
+    while (queries < most && queries < gpu_attention_pairs(s))
         queries *= 2;
     return queries;
 }
@@ -50,8 +62,7 @@ static uint32_t choose_queries(const gpu_attention *s)
 /* Parts of the cache rows, so that few queries keep all compute units busy. */
 static uint32_t choose_parts(const gpu_target *target, const gpu_attention *s)
 {
-    int64_t pairs = s->n * s->per_group;
-    int64_t busy = (pairs + s->queries - 1) / s->queries * s->groups;
+    int64_t busy = gpu_attention_lists(s) * s->groups;
     int64_t parts = 4 * (int64_t)target->units / busy;
     const int64_t least =
         s->kind == GPU_ATTENTION_PREFILL ? TENSOR_ROWS : PART_ROWS;
@@ -74,7 +85,8 @@ static gpu_attention numbers_of(const gpu_node *node)
                        .dim = node->node.attr.attention.head_dim,
                        .rows = gpu_max_rows(&node->in[1]),
                        .d_max = 64,
-                       .transposed = gpu_is_transposed(&node->in[2])};
+                       .transposed = gpu_is_transposed(&node->in[2]),
+                       .apart = node->node.attr.attention.apart};
     s.heads = node->in[0].d.dims[1] / s.dim;
     s.groups = node->in[1].d.dims[1] / s.dim;
     s.per_group = s.heads / s.groups;
@@ -108,7 +120,7 @@ static gpu_attention preferred_prefill(const gpu_node *node)
 static gpu_attention preferred(const gpu_node *node)
 {
     const gpu_attention decode = gpu_attention_decode(node, numbers_of(node));
-    return decode.n * decode.per_group <= DECODE_PAIRS &&
+    return gpu_attention_pairs(&decode) <= DECODE_PAIRS &&
                    gpu_attention_decode_fits(node, &decode)
                ? decode
                : preferred_prefill(node);
@@ -122,7 +134,7 @@ static bool fits(const gpu_node *node, const gpu_attention *s)
     return s->items >= s->queries && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= target->local_bytes &&
-           s->n * s->per_group <= (int64_t)s->queries * GPU_MAX_GROUPS &&
+           gpu_attention_lists(s) <= GPU_MAX_GROUPS &&
            s->groups <= GPU_MAX_GROUPS;
 }
 
@@ -178,7 +190,7 @@ static void add_like(const gpu_node *node, const gpu_attention *s,
         if (x != s->items)
             add_variant(node, *s, x, s->queries, s->parts, out);
     for (uint32_t x = 1; x <= 8; x *= 2)
-        if (x != s->queries && x < 2 * s->n * s->per_group)
+        if (x != s->queries && x < 2 * gpu_attention_pairs(s))
             add_variant(node, *s, s->items, x, s->parts, out);
 }
 
@@ -189,8 +201,8 @@ static void list_variants(const gpu_node *node, gpu_variants *out)
     const gpu_attention prefill = preferred_prefill(node);
     const gpu_attention decode = gpu_attention_decode(node, numbers_of(node));
     out->preferred = id_of(&s);
-    snprintf(out->key, sizeof out->key, "attention%s-%s-h%u-g%u-d%u-n%u-r%u",
-             s.transposed ? "-transposed" : "",
+    snprintf(out->key, sizeof out->key, "attention%s%s-%s-h%u-g%u-d%u-n%u-r%u",
+             s.transposed ? "-transposed" : "", s.apart ? "-apart" : "",
              clv_dtype_label(node->in[1].d.dtype), gpu_size_class(s.heads),
              gpu_size_class(s.groups), gpu_size_class(s.dim),
              gpu_size_class(s.n), gpu_size_class(s.rows));
@@ -199,7 +211,7 @@ static void list_variants(const gpu_node *node, gpu_variants *out)
     if (s.kind == GPU_ATTENTION_DECODE)
         add_variant(node, prefill, prefill.items, prefill.queries,
                     prefill.parts, out);
-    else if (s.n * s.per_group <= 4 * DECODE_PAIRS)
+    else if (gpu_attention_pairs(&s) <= 4 * DECODE_PAIRS)
         add_variant(node, decode, decode.items, decode.queries, decode.parts,
                     out);
 }
@@ -236,17 +248,18 @@ static bool check_attention(gpu_node *node)
                       "memory",
                       (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
-    if (s.n * s.per_group > (int64_t)s.queries * GPU_MAX_GROUPS ||
+    if (gpu_attention_lists(&s) > GPU_MAX_GROUPS ||
         s.groups > GPU_MAX_GROUPS)
         return gpu_no(node,
                       "%lld queries of %lld heads are more than a "
                       "dispatch takes",
                       (long long)s.n, (long long)s.heads);
-    if (s.kind == GPU_ATTENTION_PREFILL ||
-        preferred(node).kind == GPU_ATTENTION_DECODE)
+    const bool tensor = s.kind == GPU_ATTENTION_PREFILL ||
+                        preferred(node).kind == GPU_ATTENTION_DECODE;
+    if (tensor)
         node->caps.error_class = CLV_ERROR_F16;
     if (target->states == GPU_STATES_WEIGHTS ||
-        (target->states == GPU_STATES_AUTO && !suits_tensor(node))) {
+        (target->states == GPU_STATES_AUTO && !tensor)) {
         gpu_prefer_layout(node, 1);
         gpu_prefer_layout(node, 2);
     }

@@ -17,11 +17,16 @@ typedef struct gpu_attention {
     uint32_t d_max;                 /* not of FEW */
     gpu_attention_kind kind;
     bool transposed; /* the values are stored in layout WEIGHTS */
+    bool apart;      /* each query sees rows of its own */
 } gpu_attention;
 
 /* Adds q, k, v, pos, and what all the kernels want to know. */
 void gpu_attention_operands(gpu_call *call, const gpu_node *node,
                             const gpu_attention *s);
+/* Pairs of a query and a head that lists are made of: all, or those of one
+ * query; and how many lists of s->queries pairs there are at most. */
+int64_t gpu_attention_pairs(const gpu_attention *s);
+int64_t gpu_attention_lists(const gpu_attention *s);
 /* Groups of items: lists of pairs, groups of the cache, parts. */
 void gpu_attention_groups(gpu_call *call, const gpu_attention *s);
 

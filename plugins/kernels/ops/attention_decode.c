@@ -6,11 +6,6 @@
 #define MAX_PARTS 32 /* more cost the one that joins them too much */
 #define WARP_ROWS 16 /* of the cache, that a warp takes at once */
 
-static int64_t pairs_of(const gpu_attention *s)
-{
-    return s->n * s->per_group;
-}
-
 static int64_t local_bytes(const gpu_target *target, const gpu_attention *s)
 {
     const int64_t warps = s->items / 32, queries = s->queries;
@@ -23,7 +18,7 @@ static int64_t local_bytes(const gpu_target *target, const gpu_attention *s)
 /* So many that the units are busy when the whole cache is in use. */
 static uint32_t choose_parts(const gpu_target *target, const gpu_attention *s)
 {
-    const int64_t lists = (pairs_of(s) + s->queries - 1) / s->queries;
+    const int64_t lists = gpu_attention_lists(s);
     const int64_t step = s->items / 32 * WARP_ROWS;
     uint32_t parts = 1;
     while (2 * parts <= MAX_PARTS && parts * step < s->rows &&
@@ -36,7 +31,7 @@ gpu_attention gpu_attention_decode(const gpu_node *node, gpu_attention s)
 {
     s.kind = GPU_ATTENTION_DECODE;
     s.queries = 1;
-    while (s.queries < MAX_PAIRS && s.queries < pairs_of(&s))
+    while (s.queries < MAX_PAIRS && s.queries < gpu_attention_pairs(&s))
         s.queries *= 2;
     s.items = s.queries > 8 ? 128 : 256;
     s.parts = choose_parts(node->target, &s);
@@ -52,7 +47,7 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
            s->items <= target->max_group_size[0] &&
            local_bytes(target, s) <= (int64_t)target->local_bytes &&
            s->groups <= GPU_MAX_GROUPS &&
-           pairs_of(s) <= (int64_t)s->queries * GPU_MAX_GROUPS &&
+           gpu_attention_lists(s) <= GPU_MAX_GROUPS &&
            !gpu_is_disabled(target, "attention_decode_tensor");
 }
 
@@ -83,8 +78,7 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
 static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
                             const gpu_node *node, const gpu_attention *s)
 {
-    const int64_t lists =
-        (pairs_of(s) + s->queries - 1) / s->queries * s->groups;
+    const int64_t lists = gpu_attention_lists(s) * s->groups;
     const int64_t rows = lists * s->parts * s->queries, row = 4 * (s->dim + 4);
     uint32_t buffer, counters;
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,

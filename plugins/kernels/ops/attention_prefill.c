@@ -46,6 +46,10 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
         s->kind == GPU_ATTENTION_PREFILL && k->dtype == CLV_DTYPE_F16;
     k->weights = v->weights = false; /* cache_blocks.clt has the words */
     gpu_call_rows(call, "pos", &node->in[3], false);
+    if (gpu_has(&node->in[4])) {
+        gpu_call_use(call, gpu_template_attention_first);
+        gpu_call_rows(call, "first", &node->in[4], false);
+    }
     gpu_call_param(call, "rows_used", rows_used(node, k));
     gpu_call_param(call, "group_heads", gpu_constant(s->per_group));
     gpu_call_param(call, "span", gpu_constant(attr->attention.window));
@@ -56,14 +60,17 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_define(call, "BITS", clv_format_of(k->dtype)->bits);
     gpu_call_define(call, "QUERIES", s->queries);
     gpu_call_define(call, "PARTS", s->parts);
+    gpu_call_define(call, "APART", s->apart);
 }
 
 void gpu_attention_groups(gpu_call *call, const gpu_attention *s)
 {
-    gpu_expr pairs = call->operands[0].width;
-    pairs.constant *= s->per_group;
-    pairs.factor *= s->per_group;
-    call->groups[0] = gpu_ceil(pairs, s->queries);
+    const int64_t lists = (s->per_group + s->queries - 1) / s->queries;
+    const int64_t of_query = s->apart ? lists : s->per_group;
+    gpu_expr all = call->operands[0].width;
+    all.constant *= of_query;
+    all.factor *= of_query;
+    call->groups[0] = s->apart ? all : gpu_ceil(all, s->queries);
     call->groups[1] = gpu_constant(s->groups);
     call->groups[2] = gpu_constant(s->parts);
 }
@@ -88,12 +95,10 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
         gpu_call_use(&call, gpu_template_packed);
     gpu_call_use(&call, gpu_template_cache_blocks);
     gpu_attention_operands(&call, node, s);
-    const gpu_expr used = rows_used(node, &call.operands[1]);
     if (s->parts > 1)
         add_partial(&call, "dst", s, buffer, true);
     else
         gpu_call_rows(&call, "dst", &node->out, true);
-    gpu_call_param(&call, "part_rows", gpu_ceil(used, s->parts));
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));
     gpu_call_param(&call, "heads", gpu_constant(s->heads));
     gpu_call_define(&call, "VALUES_TRANSPOSED", s->transposed);

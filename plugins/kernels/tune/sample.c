@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define FIRST_ROWS 4 /* an attention's input that has its first rows */
+
 /* ------------------------------------------------------------------------ */
 /* Made-up data                                                              */
 
@@ -14,11 +16,25 @@ static uint32_t scramble(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* Numbers of either sign between 1/4 and 1/2; integers are all of one value,
- * that of the last row of the cache for an attention's positions. False: not of
+/* Of input `at`, which is added in this order. */
+static int32_t integer_of(const gpu_sample *s, uint32_t at, uint64_t i)
+{
+    if (s->node.op != CLV_OP_ATTENTION || s->graph.n_tensors < 2)
+        return 0;
+    const int32_t rows = (int32_t)s->tensors[1].dims[0];
+    const int32_t sequences =
+        s->node.attr.attention.apart ? (int32_t)s->tensors[0].dims[0] : 1;
+    const int32_t part = rows > sequences ? rows / sequences : 1;
+    const int32_t begin = sequences > 1 ? (int32_t)i * part : 0;
+    const int32_t last = sequences > 1 ? begin + part - 1 : rows - 1;
+    return at == FIRST_ROWS ? begin : last;
+}
+
+/* Numbers of either sign between 1/4 and 1/2. Integers are positions in the end
+ * of an attention's cache, of which sequences have equal parts. False: not of
  * this type. */
-static bool make_up(void *data, const clv_tensor_desc *t, uint64_t size,
-                    int32_t integer)
+static bool make_up(const gpu_sample *s, uint32_t at, void *data,
+                    const clv_tensor_desc *t, uint64_t size)
 {
     uint32_t *words = data;
     for (uint64_t i = 0; i < size / 4; i++) {
@@ -28,7 +44,7 @@ static bool make_up(void *data, const clv_tensor_desc *t, uint64_t size,
         else if (t->dtype == CLV_DTYPE_F16)
             words[i] = (x & 0x83ff83ffu) | 0x34003400u;
         else if (t->dtype == CLV_DTYPE_I32)
-            words[i] = (uint32_t)integer;
+            words[i] = (uint32_t)integer_of(s, at, i);
         else
             return false;
     }
@@ -39,13 +55,6 @@ static bool make_up(void *data, const clv_tensor_desc *t, uint64_t size,
 
 /* ------------------------------------------------------------------------ */
 /* Tensors                                                                   */
-
-static int32_t integer_of(const gpu_sample *s)
-{
-    if (s->node.op != CLV_OP_ATTENTION || s->graph.n_tensors < 2)
-        return 0;
-    return (int32_t)s->tensors[1].dims[0] - 1;
-}
 
 /* In memory of its own, dense. */
 static clv_status add_own(const gpu_context *ctx, gpu_sample *s, uint32_t at,
@@ -61,7 +70,7 @@ static clv_status add_own(const gpu_context *ctx, gpu_sample *s, uint32_t at,
     clv_status status = CLV_OK;
     if (!out && !data)
         return CLV_ERR_NO_MEMORY;
-    if (data && !make_up(data, t, size, integer_of(s)))
+    if (data && !make_up(s, at, data, t, size))
         status = CLV_ERR_UNSUPPORTED;
     if (!status)
         status = gpu_context_alloc(ctx, data, size, &s->own[at]);
@@ -134,7 +143,8 @@ clv_status gpu_sample_make(const gpu_context *ctx, const clv_compile *compile,
         status =
             add(ctx, compile, s, s->node.outputs[k], true, &s->node.outputs[k]);
     if (s->node.op == CLV_OP_ATTENTION)
-        s->node.attr.attention.rows_symbol = 0;
+        s->node.attr.attention.rows_symbol =
+            s->node.attr.attention.seen_symbol = 0;
     s->graph.header = (clv_header){sizeof s->graph, CLV_STRUCT_SUBGRAPH, NULL};
     s->graph.tensors = s->tensors;
     s->graph.tensor_stride = sizeof *s->tensors;

@@ -225,6 +225,8 @@ static void attention(const clv_node *node, const ref_view *in,
         int64_t position = ref_get_index(&in[3], i);
         int64_t end = position + 1 < in[1].rows ? position + 1 : in[1].rows;
         int64_t first = window ? position + 1 - window : 0;
+        if (in[4].data && ref_get_index(&in[4], i) > first)
+            first = ref_get_index(&in[4], i);
         for (int64_t k = 0; k < heads; k++) {
             head h = {node,
                       in,
