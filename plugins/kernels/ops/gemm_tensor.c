@@ -56,10 +56,10 @@ bool gpu_tensor_suits(const gpu_node *node)
 
 uint32_t gpu_tensor_error_class(const gpu_node *node)
 {
-    return gpu_is_gemv(node)                        ? CLV_ERROR_F32
-           : !gpu_is_int8(node)                     ? CLV_ERROR_F16
-           : node->node.attr.matmul.input_scale > 0 ? CLV_ERROR_F32
-                                                    : CLV_ERROR_Q8;
+    return gpu_is_gemv(node) && gpu_gemv_is_fine(node) ? CLV_ERROR_F32
+           : !gpu_is_int8(node)                        ? CLV_ERROR_F16
+           : node->node.attr.matmul.input_scale > 0    ? CLV_ERROR_F32
+                                                       : CLV_ERROR_Q8;
 }
 
 /* ------------------------------------------------------------------------ */

@@ -4,12 +4,20 @@
 #include "ops/gemm_tensor.h"
 #include "ops/tiles.h"
 
+#define FINE_ROWS 2
+
 int64_t gpu_gemv_columns(const gpu_node *node)
 {
     int64_t columns = 1;
     while (columns < gpu_max_rows(&node->in[0]))
         columns *= 2;
     return columns;
+}
+
+bool gpu_gemv_is_fine(const gpu_node *node)
+{
+    return gpu_is_glsl(node->target) || gpu_gemv_columns(node) <= FINE_ROWS ||
+           node->node.attr.matmul.input_scale > 0;
 }
 
 void gpu_gemv_define(gpu_call *call, const gpu_node *node,
@@ -49,9 +57,11 @@ static bool fits(const gpu_node *node, shape f, int64_t streams)
 {
     const gpu_target *target = node->target;
     const int64_t columns = gpu_gemv_columns(node), items = f.warps * 32;
+    const int64_t parts = gpu_gemv_is_fine(node) ? 2 : 1;
     return node->in[1].d.dims[1] / 32 % f.unroll == 0 &&
            items <= target->max_group && items <= target->max_group_size[0] &&
-           columns * (f.warps * (f.unroll * 128 + streams * 256 + 8) + 128) +
+           columns * (f.warps * (parts * (f.unroll * 64 + streams * 128) + 8) +
+                      128) +
                    gpu_plain_bytes(target, items) <=
                (int64_t)target->local_bytes;
 }
@@ -94,6 +104,7 @@ static void add_numbers(gpu_call *call, const gpu_node *node, shape f,
     const int64_t most = f.stay * node->target->units;
     const int64_t groups = f.stay && most < strips ? most : strips;
     gpu_gemv_define(call, node, fused);
+    gpu_call_define(call, "FINE", gpu_gemv_is_fine(node));
     gpu_call_define(call, "UNROLL", f.unroll);
     gpu_call_define(call, "WARPS", f.warps);
     gpu_call_define(call, "ITEMS", f.warps * 32);
