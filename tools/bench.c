@@ -18,7 +18,7 @@ typedef struct bench_args {
     tool_weights weights;
     tool_strings models, plans;
     const char *kv_type, *format;
-    tool_ints prompts, generations, depths;
+    tool_ints prompts, generations, depths, sequences;
     int64_t n_batch, n_flight, repetitions;
     bool warm_up, kernels;
 } bench_args;
@@ -34,6 +34,8 @@ static const tool_option options[] = {
                   "numbers of tokens to generate one by one, 0: none"),
     TOOL_OPT_INTS('d', "n-depth", AT(depths), 0, 1 << 24,
                   "tokens in the context before each test"),
+    TOOL_OPT_INTS(0, "sequences", AT(sequences), 1, BENCH_MAX_SEQUENCES,
+                  "texts that tokens are generated of at once"),
     TOOL_OPT_INT('b', "batch-size", AT(n_batch), 0, 1 << 24,
                  "tokens of a prompt run at once, 0: 256 to 2048, whichever is "
                  "fastest"),
@@ -65,8 +67,9 @@ const tool_command tool_bench = {
     .summary = "Measures prompt and generation speed.",
     .details =
         "pp512 is a prompt of 512 tokens, tg128 the generation of 128, "
-        "@ d512 with 512 tokens before them; the tokens are random, the "
-        "same ones each time. Values are means and standard deviations "
+        "@ d512 with 512 tokens before them, x 8 of 8 texts at once, whose "
+        "tokens are counted together; the tokens are random, the same ones "
+        "each time. Values are means and standard deviations "
         "over the repetitions. Where all devices that work are "
         "simulated, times are those of the simulation (clock virtual). "
         "Predicted rates come from profiles; energy is that of all "
@@ -78,6 +81,7 @@ const tool_command tool_bench = {
     .examples = "  cleave bench -m model.gguf -p 512 -n 128 -r 5\n"
                 "  cleave bench -m synth:llama-1b:q8_0 -p 128,512 -n 0 -t 2\n"
                 "  cleave bench -m model.gguf -d 0,4096 -o json\n"
+                "  cleave bench -m model.gguf -p 0 -n 64 --sequences 1,8,32\n"
                 "  cleave bench -m model.gguf -p 512 -n 16 --kernels\n"
                 "  cleave bench -m synth:llama3-8b:w4a16:zero -p 256 "
                 "--devices npu_sim \\\n"
@@ -163,6 +167,7 @@ static clv_status prepare(bench_state *state, const char *path)
         .n_batch = (uint32_t)args->n_batch,
         .n_flight = (uint32_t)args->n_flight,
         .kv_dtype = tool_kv_dtype(args->kv_type),
+        .n_sequences = longest(&args->sequences),
     };
     status = tool_session_create(state->model, &params, &args->plans,
                                  &state->session);
@@ -190,6 +195,11 @@ static uint32_t n_threads(const tool_env *env)
     return n;
 }
 
+static double tokens_of(const bench_test *test)
+{
+    return (double)test->n * test->sequences;
+}
+
 /* Unknown figures are null. */
 static void record_figure(tool_record *record, const char *key, double value)
 {
@@ -203,10 +213,11 @@ static void record_figures(tool_record *record, const bench_state *state,
     double rates[BENCH_MAX_REPETITIONS];
     double mean_ns = bench_mean(result->ns, n);
     for (uint32_t i = 0; i < n; i++)
-        rates[i] = test->n * 1e9 / result->ns[i];
+        rates[i] = tokens_of(test) * 1e9 / result->ns[i];
     tool_record_number(record, "n_prompt", test->prompt ? test->n : 0);
     tool_record_number(record, "n_gen", test->prompt ? 0 : test->n);
     tool_record_number(record, "n_depth", test->depth);
+    tool_record_number(record, "n_sequences", test->sequences);
     tool_record_string(record, "clock",
                        result->is_virtual ? "virtual" : "real");
     tool_record_number(record, "avg_ns", mean_ns);
@@ -214,9 +225,10 @@ static void record_figures(tool_record *record, const bench_state *state,
     tool_record_number(record, "avg_ts", bench_mean(rates, n));
     tool_record_number(record, "stddev_ts", bench_deviation(rates, n));
     record_figure(record, "predicted_ts",
-                  test->n * 1e9 / result->predicted_ns *
+                  tokens_of(test) * 1e9 / result->predicted_ns *
                       (result->predicted_ns > 0));
-    record_figure(record, "mj_per_token", result->energy_nj * 1e-6 / test->n);
+    record_figure(record, "mj_per_token",
+                  result->energy_nj * 1e-6 / tokens_of(test));
     record_figure(record, "watts", result->energy_nj / mean_ns);
     tool_record_numbers(record, "samples_ns", result->ns, n);
     tool_record_numbers(record, "samples_ts", rates, n);
@@ -262,16 +274,17 @@ static void figure_cells(const bench_state *state, const bench_test *test,
     uint32_t n = (uint32_t)state->args->repetitions;
     double rates[BENCH_MAX_REPETITIONS];
     for (uint32_t i = 0; i < n; i++)
-        rates[i] = test->n * 1e9 / result->ns[i];
+        rates[i] = tokens_of(test) * 1e9 / result->ns[i];
     snprintf(cells[0], CELL_SIZE, "%.2f ± %.2f", bench_mean(rates, n),
              bench_deviation(rates, n));
     cells[1][0] = cells[2][0] = cells[3][0] = 0;
     if (result->predicted_ns > 0)
         snprintf(cells[1], CELL_SIZE, "%.2f",
-                 test->n * 1e9 / result->predicted_ns);
+                 tokens_of(test) * 1e9 / result->predicted_ns);
     if (!(result->energy_nj > 0))
         return;
-    snprintf(cells[2], CELL_SIZE, "%.2f", result->energy_nj * 1e-6 / test->n);
+    snprintf(cells[2], CELL_SIZE, "%.2f",
+             result->energy_nj * 1e-6 / tokens_of(test));
     snprintf(cells[3], CELL_SIZE, "%.2f",
              result->energy_nj / bench_mean(result->ns, n));
 }
@@ -362,13 +375,15 @@ static clv_status run_test(bench_state *state, const bench_test *test)
         .progress = &state->env.progress,
     };
     bench_result result;
-    char name[64], depth[32] = "";
+    char name[64], depth[32] = "", sequences[32] = "";
     if (test->n == 0)
         return CLV_OK;
+    if (test->sequences > 1)
+        snprintf(sequences, sizeof sequences, " x %u", test->sequences);
     if (test->depth)
         snprintf(depth, sizeof depth, " @ d%u", test->depth);
-    snprintf(name, sizeof name, "%s%u%s", test->prompt ? "pp" : "tg", test->n,
-             depth);
+    snprintf(name, sizeof name, "%s%u%s%s", test->prompt ? "pp" : "tg", test->n,
+             sequences, depth);
     if (state->args->kernels) {
         clv_status status = bench_record(state->env.ctx, &rig, test);
         return status ? status
@@ -386,20 +401,30 @@ static clv_status run_test(bench_state *state, const bench_test *test)
     return CLV_OK;
 }
 
+/* Prompts are of one text each. */
+static clv_status run_list(bench_state *state, const tool_ints *list,
+                           uint32_t depth, uint32_t sequences, bool prompt)
+{
+    clv_status status = CLV_OK;
+    for (uint32_t i = 0; !status && i < list->n; i++)
+        status = run_test(state, &(bench_test){.n = (uint32_t)list->items[i],
+                                               .depth = depth,
+                                               .sequences = sequences,
+                                               .prompt = prompt});
+    return status;
+}
+
 static clv_status run_tests(bench_state *state)
 {
     const bench_args *args = state->args;
-    const tool_ints *lists[] = {&args->prompts, &args->generations};
     clv_status status = CLV_OK;
-    for (uint32_t d = 0; d < args->depths.n; d++)
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = 0; !status && i < lists[k]->n; i++)
-                status = run_test(state,
-                                  &(bench_test){
-                                      .n = (uint32_t)lists[k]->items[i],
-                                      .depth = (uint32_t)args->depths.items[d],
-                                      .prompt = k == 0,
-                                  });
+    for (uint32_t d = 0; !status && d < args->depths.n; d++) {
+        const uint32_t depth = (uint32_t)args->depths.items[d];
+        status = run_list(state, &args->prompts, depth, 1, true);
+        for (uint32_t i = 0; !status && i < args->sequences.n; i++)
+            status = run_list(state, &args->generations, depth,
+                              (uint32_t)args->sequences.items[i], false);
+    }
     return status;
 }
 
@@ -470,6 +495,7 @@ static int run(int argc, char **argv)
                        .prompts = {{512}, 1},
                        .generations = {{128}, 1},
                        .depths = {{0}, 1},
+                       .sequences = {{1}, 1},
                        .repetitions = 5,
                        .warm_up = true};
     uint32_t n;

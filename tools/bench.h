@@ -7,10 +7,12 @@
 #include "table.h"
 
 #define BENCH_MAX_REPETITIONS 1000
+#define BENCH_MAX_SEQUENCES 256
 
-/* A test: n tokens, all at once (prompt) or one by one, after depth others. */
+/* A test: n tokens, all at once (prompt) or one by one, after depth others; the
+ * same of several sequences at once. */
 typedef struct bench_test {
-    uint32_t n, depth;
+    uint32_t n, depth, sequences;
     bool prompt;
 } bench_test;
 

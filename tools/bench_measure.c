@@ -11,26 +11,13 @@ typedef struct lap {
     clv_batches batches;
 } lap;
 
-/* Runs are timed one by one, so that what is asked of them afterwards is not
- * part of the time. */
-static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
-                            uint32_t n, bool predict, lap *sum)
+/* What the latest run took, and should have taken. Runs are timed one by one,
+ * so that what is asked of them afterwards is not part of the time. */
+static clv_status add_run(const bench_rig *rig, bool predict, lap *sum)
 {
-    const float *logits;
     clv_prediction prediction;
-    const clv_plan *plan;
-    clv_status status = CLV_OK;
-    const uint32_t most = sum->batches.n_batch;
-    if (rig->warm_up) /* by its own plan, not by one that other tests left */
-        status = clv_session_prepare(rig->session, n < most ? n : most, &plan);
-    clv_watch_start(rig->watch);
-    if (!status)
-        status =
-            clv_session_eval(rig->session, ids, n, CLV_LOGITS_LAST, &logits);
-    clv_elapsed took =
+    const clv_elapsed took =
         clv_watch_read(rig->watch, clv_session_plan(rig->session));
-    if (status)
-        return status;
     sum->ns += took.ns;
     sum->energy_nj += took.energy_nj;
     sum->is_virtual = sum->is_virtual && took.is_virtual;
@@ -43,12 +30,52 @@ static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
     return CLV_OK;
 }
 
+static clv_status run_batch(const bench_rig *rig, const int32_t *ids,
+                            uint32_t n, bool predict, lap *sum)
+{
+    const float *logits;
+    const clv_plan *plan;
+    const uint32_t most = sum->batches.n_batch;
+    if (rig->warm_up) /* by its own plan, not by one that other tests left */
+        CLV_TRY(clv_session_prepare(rig->session, n < most ? n : most, &plan));
+    clv_watch_start(rig->watch);
+    CLV_TRY(clv_session_eval(rig->session, ids, n, CLV_LOGITS_LAST, &logits));
+    return add_run(rig, predict, sum);
+}
+
+/* The next token of each sequence; all have the same ones. */
+static clv_status run_step(const bench_rig *rig, uint32_t n, int32_t id,
+                           bool predict, lap *sum)
+{
+    clv_step steps[BENCH_MAX_SEQUENCES];
+    const float *logits;
+    for (uint32_t i = 0; i < n; i++)
+        steps[i] = (clv_step){i, id};
+    clv_watch_start(rig->watch);
+    CLV_TRY(clv_session_step(rig->session, steps, n, &logits));
+    return add_run(rig, predict, sum);
+}
+
+/* The context that the test starts from stays in place between its runs. */
+static clv_status go_back(const bench_rig *rig, const bench_test *test)
+{
+    for (uint32_t i = test->sequences; i-- > 0;) {
+        CLV_TRY(clv_session_select(rig->session, i));
+        CLV_TRY(clv_session_truncate(rig->session, test->depth));
+    }
+    return CLV_OK;
+}
+
 static clv_status run_once(const bench_rig *rig, const bench_test *test,
                            bool predict, lap *sum)
 {
     const int32_t *ids = rig->ids + test->depth;
-    clv_status status = clv_session_truncate(rig->session, test->depth);
+    clv_status status = go_back(rig, test);
     *sum = (lap){.is_virtual = true, .metered = true, .predicted = true};
+    for (uint32_t i = 0; test->sequences > 1 && !status && i < test->n; i++)
+        status = run_step(rig, test->sequences, ids[i], predict, sum);
+    if (test->sequences > 1)
+        return status;
     if (!status)
         status = clv_session_batches(rig->session, test->prompt ? test->n : 1,
                                      &sum->batches);
@@ -62,15 +89,17 @@ static clv_status run_once(const bench_rig *rig, const bench_test *test,
     return status;
 }
 
-/* The context that the test starts from stays in place between its runs. */
 static clv_status fill_depth(const bench_rig *rig, const bench_test *test)
 {
     const float *logits;
-    clv_status status = clv_session_truncate(rig->session, 0);
-    if (!status && test->depth)
-        status = clv_session_eval(rig->session, rig->ids, test->depth,
-                                  CLV_LOGITS_NONE, &logits);
-    return status;
+    for (uint32_t i = test->sequences; i-- > 0;) {
+        CLV_TRY(clv_session_select(rig->session, i));
+        CLV_TRY(clv_session_truncate(rig->session, 0));
+        if (test->depth)
+            CLV_TRY(clv_session_eval(rig->session, rig->ids, test->depth,
+                                     CLV_LOGITS_NONE, &logits));
+    }
+    return CLV_OK;
 }
 
 /* Whether the prompt would run in other batches now. */

@@ -167,8 +167,15 @@ CLV_API const clv_tokenizer *clv_model_tokenizer(const clv_model *model);
 /* ------------------------------------------------------------------------ */
 /* Sessions                                                                 */
 
+/*
+ * A session holds one text, or several of which it can run a token each at
+ * once: clv_session_step(). These are its sequences. What is said of one text
+ * below (position, truncate, reuse, eval, generation) is of the sequence that
+ * was selected last, at first 0.
+ */
 typedef struct clv_session_params {
-    uint32_t n_ctx;             /* positions; 0: min(n_ctx_train, 4096) */
+    uint32_t n_ctx;             /* positions of each sequence; 0:
+                                   min(n_ctx_train, 4096) */
     uint32_t n_batch;           /* tokens a run at most; 0: 512, or 1024 or 2048
                                    where a text should take less time with them
                                    and devices have memory for them beside the
@@ -189,6 +196,7 @@ typedef struct clv_session_params {
      * as ever, with a warning. */
     const char *const *plans;
     uint32_t n_plans;
+    uint32_t n_sequences; /* 0: 1 */
 } clv_session_params;
 
 CLV_API clv_status clv_session_create(clv_model *model,
@@ -197,6 +205,8 @@ CLV_API clv_status clv_session_create(clv_model *model,
 CLV_API void clv_session_destroy(clv_session *session);
 CLV_API uint32_t clv_session_n_ctx(const clv_session *session);
 CLV_API uint64_t clv_session_kv_size(const clv_session *session); /* bytes */
+CLV_API uint32_t clv_session_n_sequences(const clv_session *session);
+CLV_API clv_status clv_session_select(clv_session *session, uint32_t sequence);
 /* Tokens in the cache. */
 CLV_API uint32_t clv_session_position(const clv_session *session);
 /* Forgets all tokens from position on. */
@@ -270,6 +280,20 @@ typedef enum clv_logits {
 CLV_API clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                                     uint32_t n, uint32_t which,
                                     const float **logits);
+
+/* The next token of a sequence. */
+typedef struct clv_step {
+    uint32_t sequence;
+    int32_t id;
+} clv_step;
+
+/* Appends a token to each of n different sequences, at most n_batch, and runs
+ * them together. Devices read weights once for all of them, so that 8 take
+ * little longer than one. Failures are as those of clv_session_eval(); no
+ * sequence has changed then. *logits: n rows of n_vocab, in the order of the
+ * steps; owned by the session, valid until its next call. */
+CLV_API clv_status clv_session_step(clv_session *session, const clv_step *steps,
+                                    uint32_t n, const float **logits);
 /* May be called from another thread or a signal handler: the running eval or
  * generation, or the next if none runs, ends with CLV_ERR_CANCELLED before its
  * next batch. */

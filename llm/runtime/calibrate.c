@@ -135,7 +135,7 @@ static clv_status prepare(calibration *c, uint32_t n)
 {
     const llm_shape shape = {
         .n_tokens = n, .fixed = true, .all_logits = true, .observed = true};
-    CLV_TRY(llm_kv_cache_init(&c->cache, c->model->ctx, c->model->hp, n,
+    CLV_TRY(llm_kv_cache_init(&c->cache, c->model->ctx, c->model->hp, n, 1,
                               CLV_DTYPE_F32));
     CLV_TRY(llm_runner_create(c->model, &c->cache, &shape, &c->runner));
     CLV_TRY(llm_runner_plan(c->runner, &(llm_runner_params){0}));
@@ -170,7 +170,8 @@ static clv_status run_window(calibration *c, const int32_t *ids, uint32_t n,
 {
     bool far;
     CLV_TRY(llm_rope_reach(c->model->hp, n, &far));
-    CLV_TRY(llm_runner_run(c->runner, ids, n, 0, far));
+    CLV_TRY(llm_runner_run(c->runner,
+                           &(llm_input){.ids = ids, .n = n, .far = far}));
     for (uint64_t i = 0; i < c->n; i++) {
         uint64_t size;
         const float *x = llm_runner_value(c->runner, c->counts[i].x, &size);
@@ -222,7 +223,8 @@ static clv_status take_sample(calibration *c, const text *t, llm_sample *s)
         int32_t *row = s->ids + i * rows;
         row[0] = bos;
         memcpy(row + lead, t->ids + i * (t->n / s->n), step * sizeof *row);
-        CLV_TRY(llm_runner_run(c->runner, row, t->window, 0, far));
+        CLV_TRY(llm_runner_run(
+            c->runner, &(llm_input){.ids = row, .n = t->window, .far = far}));
         memcpy(s->logits + i * rows * vocab, llm_runner_logits(c->runner),
                rows * vocab * sizeof *s->logits);
     }

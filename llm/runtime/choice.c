@@ -38,6 +38,7 @@ static llm_shape fixed_shape(const llm_request *q, uint32_t n)
     return (llm_shape){.n_tokens = n,
                        .fixed = true,
                        .all_logits = q->all_logits,
+                       .apart = q->apart,
                        .flight = q->flight};
 }
 
@@ -61,6 +62,7 @@ static llm_choice *find_choice(llm_runners *r, const llm_request *q)
     for (uint32_t i = 0; i < r->n_choices && i < LLM_MAX_CHOICES; i++)
         if (r->choices[i].n == q->n &&
             r->choices[i].all_logits == q->all_logits &&
+            r->choices[i].apart == q->apart &&
             r->choices[i].flight == q->flight)
             return &r->choices[i];
     return NULL;
@@ -74,6 +76,7 @@ static void note_choice(llm_runners *r, const llm_request *q,
         choice = &r->choices[r->n_choices++ % LLM_MAX_CHOICES];
     *choice = (llm_choice){.n = q->n,
                            .all_logits = q->all_logits,
+                           .apart = q->apart,
                            .flight = q->flight,
                            .prepared = q->prepare,
                            .shape = *shape,
@@ -101,6 +104,7 @@ static bool choose_again(llm_runners *r, const llm_request *q, llm_shape *out)
 static bool may_serve(const llm_runner *runner, const llm_request *q)
 {
     return runner->shape.fixed && runner->shape.all_logits == q->all_logits &&
+           runner->shape.apart == q->apart &&
            runner->shape.flight == q->flight &&
            runner->shape.n_tokens >= q->n &&
            runner->shape.n_tokens <= q->n_free;
@@ -147,7 +151,7 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 /* Of graphs for batches of all lengths up to one, each is for so many times as
  * many tokens as the one before, and none for fewer than the least. */
 #define NEXT_LENGTH 4
-#define LEAST_LENGTH 16
+#define LEAST_LENGTH 8
 
 uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
 {
@@ -167,8 +171,8 @@ static uint32_t longer_length(const llm_runners *r, const llm_request *q)
     for (uint32_t i = 0; i < r->n; i++) {
         const llm_shape *shape = &r->items[i]->shape;
         if (!shape->fixed && shape->all_logits == q->all_logits &&
-            shape->flight == q->flight && shape->n_tokens >= q->n &&
-            (!best || shape->n_tokens < best))
+            shape->apart == q->apart && shape->flight == q->flight &&
+            shape->n_tokens >= q->n && (!best || shape->n_tokens < best))
             best = shape->n_tokens;
     }
     if (best)
@@ -186,6 +190,7 @@ static llm_shape open_shape(const llm_runners *r, const llm_request *q)
     return (llm_shape){.n_tokens = n,
                        .fixed = n == 1,
                        .all_logits = q->all_logits,
+                       .apart = q->apart,
                        .flight = q->flight};
 }
 

@@ -18,9 +18,12 @@ static clv_status submit(llm_runner *runner, const llm_chunks *c,
 {
     if (atomic_exchange(c->cancelled, false))
         return clv_error(CLV_ERR_CANCELLED, "cancelled");
-    return llm_runner_submit(runner, run, c->ids + (uint64_t)chunk * c->length,
-                             c->length, c->position + chunk * c->length,
-                             c->far);
+    const llm_input input = {
+        .ids = c->ids + (uint64_t)chunk * c->length,
+        .n = c->length,
+        .first = {c->sequence, c->position + chunk * c->length},
+        .far = c->far};
+    return llm_runner_submit(runner, run, &input);
 }
 
 /* Those that are still in flight; which of them ended well is not asked. */
@@ -63,12 +66,12 @@ clv_status llm_chunks_run(llm_runner *runner, llm_runner_params *params,
 clv_status llm_chunks_predict(const llm_runner *runner, const llm_chunks *c,
                               clv_prediction *out)
 {
-    int64_t *symbols = calloc(2 * (size_t)c->n, sizeof *symbols);
+    int64_t *symbols = calloc(LLM_SYMBOLS * (size_t)c->n, sizeof *symbols);
     uint32_t n = 0;
     if (!symbols)
         return llm_no_memory("a prediction");
     for (uint32_t i = 0; i < c->n; i++) {
-        int64_t own[2];
+        int64_t own[LLM_SYMBOLS];
         n = llm_runner_symbols(runner, c->length, c->position + i * c->length,
                                own);
         memcpy(symbols + (size_t)i * n, own, n * sizeof *own);

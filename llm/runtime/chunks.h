@@ -8,8 +8,9 @@
 typedef struct llm_chunks {
     const int32_t *ids; /* [n * length] */
     uint32_t n, length; /* chunks, and tokens of each */
-    uint32_t position;  /* of the first */
-    uint32_t n_flight;  /* runs at once, at least 1 */
+    uint32_t sequence;
+    uint32_t position; /* of the first token */
+    uint32_t n_flight; /* runs at once, at least 1 */
     bool far;
     atomic_bool *cancelled; /* ends them when it becomes true, and is reset */
     float *rows; /* [n * length, n_vocab]: logits of all tokens; or NULL */

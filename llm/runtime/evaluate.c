@@ -17,12 +17,12 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
             return clv_error(CLV_ERR_INVALID,
                              "token %u is id %d; the vocabulary has 0..%u", i,
                              ids[i], n_vocab - 1);
-    const uint64_t needed = (uint64_t)session->position + n;
+    const uint64_t needed = (uint64_t)session->now->position + n;
     if (needed > session->n_ctx)
         return clv_error(CLV_ERR_LIMIT,
                          "context of %u tokens is too small: %u in it and %u "
                          "more need %llu; use a larger context (n_ctx %llu)",
-                         session->n_ctx, session->position, n,
+                         session->n_ctx, session->now->position, n,
                          (unsigned long long)needed,
                          (unsigned long long)needed);
     return CLV_OK;
@@ -50,60 +50,74 @@ static clv_status take_runner(clv_session *s, const llm_request *request,
 static llm_request request_of(const clv_session *s, uint32_t n, uint32_t ahead,
                               uint32_t which)
 {
-    const uint32_t left = s->n_ctx - s->position - ahead;
+    const uint32_t left = s->n_ctx - s->now->position - ahead;
     return (llm_request){.n = n,
                          .n_free = left > n ? left : n,
                          .all_logits = which == CLV_LOGITS_ALL && n > 1};
 }
 
-static clv_status get_runner(clv_session *s, uint32_t n, uint32_t which,
-                             bool prepare, llm_runner **out)
+static llm_input input_of(const clv_session *s, const int32_t *ids, uint32_t n)
 {
-    llm_request request = request_of(s, n, 0, which);
-    request.prepare = prepare;
-    return take_runner(s, &request, out);
+    return (llm_input){
+        .ids = ids,
+        .n = n,
+        .first = {(uint32_t)(s->now - s->sequences), s->now->position},
+        .far = s->far};
 }
 
-/* Fills the cache again, with the tokens so far. */
+/* Fills the cache again, with the tokens of the selected sequence. */
+static clv_status replay_one(clv_session *s)
+{
+    const uint32_t end = s->now->position;
+    clv_status status = CLV_OK;
+    for (s->now->position = 0; s->now->position < end && !status;) {
+        const uint32_t left = end - s->now->position;
+        const uint32_t n = left < s->n_batch ? left : s->n_batch;
+        const llm_request request = request_of(s, n, 0, CLV_LOGITS_NONE);
+        llm_runner *runner;
+        status = take_runner(s, &request, &runner);
+        const llm_input input = input_of(s, s->now->ids + s->now->position, n);
+        if (!status)
+            status = llm_runner_run(runner, &input);
+        s->now->position += n;
+    }
+    s->now->position = end;
+    return status;
+}
+
+/* And of all of them. */
 static clv_status replay(clv_session *s)
 {
-    const uint32_t end = s->position;
+    llm_sequence *now = s->now;
     clv_status status = CLV_OK;
-    for (s->position = 0; s->position < end && !status;) {
-        const uint32_t left = end - s->position;
-        const uint32_t n = left < s->n_batch ? left : s->n_batch;
-        llm_runner *runner;
-        status = get_runner(s, n, CLV_LOGITS_NONE, false, &runner);
-        if (!status)
-            status = llm_runner_run(runner, s->ids + s->position, n,
-                                    s->position, s->far);
-        s->position += n;
+    for (uint32_t i = 0; i < s->cache.n_sequences && !status; i++) {
+        s->now = &s->sequences[i];
+        status = replay_one(s);
     }
-    s->position = end;
+    s->now = now;
     s->stale = status != CLV_OK;
     return status;
 }
 
-/* ids NULL: only prepares. */
-static clv_status run_once(clv_session *s, const int32_t *ids, uint32_t n,
-                           uint32_t which, llm_runner **runner)
+static clv_status run_once(clv_session *s, const llm_request *request,
+                           const llm_input *input, llm_runner **runner)
 {
     CLV_TRY(llm_session_leave_lost_out(s));
-    if (s->stale && ids)
+    if (s->stale && input)
         CLV_TRY(replay(s));
-    CLV_TRY(get_runner(s, n, which, !ids, runner));
-    return ids ? llm_runner_run(*runner, ids, n, s->position, s->far) : CLV_OK;
+    CLV_TRY(take_runner(s, request, runner));
+    return input ? llm_runner_run(*runner, input) : CLV_OK;
 }
 
-/* Runs a batch, or prepares for one where ids is NULL. If a device fails, that
- * is repeated without it, at most once for each device: rows of earlier batches
- * are in the cache, or are computed again if only the lost device had them. */
-static clv_status run_batch(clv_session *s, const int32_t *ids, uint32_t n,
-                            uint32_t which, llm_runner **runner)
+/* That is repeated without a device that fails, at most once for each device:
+ * rows of earlier batches are in the cache, or are computed again if only the
+ * lost device had them. */
+clv_status llm_session_run(clv_session *s, const llm_request *request,
+                           const llm_input *input, llm_runner **runner)
 {
     for (;;) {
         const uint32_t lost = llm_session_count_lost(s);
-        clv_status status = run_once(s, ids, n, which, runner);
+        clv_status status = run_once(s, request, input, runner);
         if (!status || llm_session_count_lost(s) == lost)
             return status;
         if (llm_session_count_lost(s) == llm_session_count_devices(s))
@@ -123,7 +137,9 @@ clv_status clv_session_prepare(clv_session *session, uint32_t n,
                          "1 to the batch are",
                          n);
     *plan = NULL;
-    CLV_TRY(run_batch(session, NULL, n, CLV_LOGITS_LAST, &runner));
+    llm_request request = request_of(session, n, 0, CLV_LOGITS_LAST);
+    request.prepare = true;
+    CLV_TRY(llm_session_run(session, &request, NULL, &runner));
     *plan = runner->plan;
     return CLV_OK;
 }
@@ -148,31 +164,10 @@ static clv_status reserve_rows(clv_session *s, uint32_t n)
     return CLV_OK;
 }
 
-/* Reserves memory for n more ids. */
-static clv_status reserve_ids(clv_session *s, uint32_t n)
-{
-    const uint32_t wanted = s->position + n;
-    if (wanted <= s->ids_capacity)
-        return CLV_OK;
-    const uint32_t capacity = wanted < s->n_ctx / 2 ? wanted * 2 : s->n_ctx;
-    int32_t *grown = realloc(s->ids, (size_t)capacity * sizeof *grown);
-    if (!grown)
-        return llm_no_memory("tokens");
-    s->ids = grown;
-    s->ids_capacity = capacity;
-    return CLV_OK;
-}
-
-static void keep_ids(clv_session *s, const int32_t *ids, uint32_t n)
-{
-    memcpy(s->ids + s->position, ids, n * sizeof *ids);
-    s->position += n;
-}
-
 static llm_split_text text_of(const clv_session *s, uint32_t n)
 {
     return (llm_split_text){
-        .n = n, .position = s->position, .n_ctx = s->n_ctx, .far = s->far};
+        .n = n, .position = s->now->position, .n_ctx = s->n_ctx, .far = s->far};
 }
 
 /* How to run n more tokens. What keeps from a choice shows when they are run.
@@ -204,7 +199,7 @@ uint32_t llm_session_at_once(clv_session *session, uint32_t n)
 clv_status clv_session_batches(clv_session *session, uint32_t n,
                                clv_batches *out)
 {
-    if (!session || !n || n > session->n_ctx - session->position || !out)
+    if (!session || !n || n > session->n_ctx - session->now->position || !out)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_batches: no session or result, or %u "
                          "tokens, which the context has no room for",
@@ -223,7 +218,8 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
     llm_chunks chunks = {.ids = ids,
                          .n = n / split->length,
                          .length = split->length,
-                         .position = s->position,
+                         .sequence = (uint32_t)(s->now - s->sequences),
+                         .position = s->now->position,
                          .n_flight = split->n_flight,
                          .far = s->far,
                          .cancelled = &s->cancelled,
@@ -232,7 +228,7 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
     uint32_t n_done = 0;
     if (split->n_flight == 1 || chunks.n < 2 || s->stale)
         return CLV_OK;
-    CLV_TRY(reserve_ids(s, chunks.n * chunks.length));
+    CLV_TRY(llm_sequence_reserve(s->now, chunks.n * chunks.length, s->n_ctx));
     CLV_TRY(llm_session_leave_lost_out(s));
     llm_request request =
         request_of(s, chunks.length, (chunks.n - 1) * chunks.length, which);
@@ -249,7 +245,7 @@ static clv_status run_chunks(clv_session *s, const int32_t *ids, uint32_t n,
         llm_split_judge(&s->splits, &text, runner,
                         (double)(clv_now_ns() - begin));
     *done = n_done * chunks.length;
-    keep_ids(s, ids, *done);
+    llm_sequence_add(s->now, ids, *done);
     s->latest = n_done ? runner : s->latest;
     s->several = status ? NULL : runner;
     s->chunks = chunks;
@@ -277,7 +273,7 @@ static llm_chunks one_by_one(const clv_session *s, const llm_split *split,
 {
     return (llm_chunks){.n = n / split->length,
                         .length = split->length,
-                        .position = s->position,
+                        .position = s->now->position,
                         .n_flight = 1,
                         .far = s->far};
 }
@@ -309,8 +305,10 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         const uint32_t left = n - done;
         const uint32_t batch = left < split.length ? left : split.length;
         llm_runner *runner = NULL;
-        CLV_TRY(reserve_ids(s, batch));
-        CLV_TRY(run_batch(s, ids + done, batch, which, &runner));
+        CLV_TRY(llm_sequence_reserve(s->now, batch, s->n_ctx));
+        const llm_request request = request_of(s, batch, 0, which);
+        const llm_input input = input_of(s, ids + done, batch);
+        CLV_TRY(llm_session_run(s, &request, &input, &runner));
         s->latest = runner;
         steady &= runner->learned == CLV_LEARNED_NOTHING;
         if (several && batch == split.length)
@@ -318,7 +316,7 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
         if (rows)
             memcpy(rows + done * n_vocab, llm_runner_logits(runner),
                    batch * n_vocab * sizeof *rows);
-        keep_ids(s, ids + done, batch);
+        llm_sequence_add(s->now, ids + done, batch);
         done += batch;
     }
     if (alone)
@@ -326,17 +324,6 @@ static clv_status run_batches(clv_session *s, const int32_t *ids, uint32_t n,
                          (double)(clv_now_ns() - begin));
     if (s->latest && s->latest->learned == CLV_LEARNED_COSTS)
         llm_split_forget(&s->splits);
-    return CLV_OK;
-}
-
-/* Where the length of the context decides the rotary frequencies, the cache is
- * computed again when they change. */
-static clv_status choose_rope(clv_session *s, uint32_t n)
-{
-    bool far;
-    CLV_TRY(llm_rope_reach(s->model->hp, s->position + n, &far));
-    s->stale |= far != s->far && s->position > 0;
-    s->far = far;
     return CLV_OK;
 }
 
@@ -353,17 +340,17 @@ clv_status clv_session_eval(clv_session *session, const int32_t *ids,
                          logits ? "a pointer" : "NULL");
     clv_status status = llm_session_check(s, ids, n);
     if (!status)
-        status = choose_rope(s, n);
+        status = llm_session_choose_rope(s, s->now->position + n);
     if (status)
         return status;
     const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;
     if (gather)
         status = reserve_rows(s, n);
-    const uint32_t position = s->position;
+    const uint32_t position = s->now->position;
     if (!status)
         status = run_batches(s, ids, n, which, gather ? s->rows : NULL);
     if (status) {
-        s->position = position;
+        s->now->position = position;
         return status;
     }
     if (logits)

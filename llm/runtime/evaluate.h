@@ -6,6 +6,10 @@
 
 #include "session.h"
 
+/* Runs a batch, and if a device fails, again without it. input NULL: only
+ * prepares for one. */
+clv_status llm_session_run(clv_session *session, const llm_request *request,
+                           const llm_input *input, llm_runner **runner);
 /* Tokens of a text of n to evaluate at a time: a batch, or where batches are in
  * flight, so many that devices seldom run out of them. */
 uint32_t llm_session_at_once(clv_session *session, uint32_t n);

@@ -33,8 +33,9 @@ static clv_status run_all(const llm_sample *s, llm_runner *runner, double *out)
     bool far;
     CLV_TRY(llm_rope_reach(s->model->hp, s->window, &far));
     for (uint64_t i = 0; i < s->n; i++) {
-        CLV_TRY(
-            llm_runner_run(runner, s->ids + i * s->window, s->window, 0, far));
+        const llm_input input = {
+            .ids = s->ids + i * s->window, .n = s->window, .far = far};
+        CLV_TRY(llm_runner_run(runner, &input));
         const float *p = s->logits + i * s->window * vocab;
         const float *q = llm_runner_logits(runner);
         for (uint64_t at = 0; at < (uint64_t)s->window * vocab; at += vocab)

@@ -8,12 +8,12 @@
 #include <string.h>
 
 /* Bytes of the whole cache; false if that does not fit 64 bits. */
-static bool total_size(const llm_hparams *hp, uint32_t n_ctx, uint32_t dtype,
+static bool total_size(const llm_hparams *hp, uint64_t rows, uint32_t dtype,
                        uint64_t *size)
 {
     uint64_t elements, bytes;
-    if (__builtin_mul_overflow((uint64_t)hp->n_kv_heads * hp->head_dim,
-                               (uint64_t)n_ctx, &elements) ||
+    if (__builtin_mul_overflow((uint64_t)hp->n_kv_heads * hp->head_dim, rows,
+                               &elements) ||
         clv_dtype_size(dtype, elements, &bytes))
         return false;
     return !__builtin_mul_overflow(bytes, 2 * (uint64_t)hp->n_layers, size);
@@ -45,15 +45,29 @@ clv_status llm_kv_cache_fits(uint64_t size, uint32_t n_ctx, uint64_t available)
                      (double)available / (1 << 20), (unsigned long long)fit);
 }
 
+#define SEQUENCES_TEXT 40
+
+static const char *of_sequences(const llm_kv_cache *cache,
+                                char text[SEQUENCES_TEXT])
+{
+    text[0] = 0;
+    if (cache->n_sequences > 1)
+        snprintf(text, SEQUENCES_TEXT, " for each of %u sequences",
+                 cache->n_sequences);
+    return text;
+}
+
 /* Says what is taken before it is: loudly if it is much. */
 static clv_status announce(const llm_kv_cache *cache, clv_context *ctx)
 {
     const uint64_t available = llm_memory_available();
     const bool simulated = is_simulated(ctx);
+    char text[SEQUENCES_TEXT];
     const bool much = !simulated && cache->size > available / 2;
     clv_log(ctx, much ? CLV_LOG_WARN : CLV_LOG_INFO,
-            "KV cache of %u positions in %s: %.1f MiB", cache->n_ctx,
-            clv_dtype_name(cache->dtype), (double)cache->size / (1 << 20));
+            "KV cache of %u positions%s in %s: %.1f MiB", cache->n_ctx,
+            of_sequences(cache, text), clv_dtype_name(cache->dtype),
+            (double)cache->size / (1 << 20));
     return simulated ? CLV_OK
                      : llm_kv_cache_fits(cache->size, cache->n_ctx, available);
 }
@@ -61,7 +75,7 @@ static clv_status announce(const llm_kv_cache *cache, clv_context *ctx)
 static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
                                const llm_hparams *hp)
 {
-    const int64_t dims[2] = {cache->n_ctx,
+    const int64_t dims[2] = {(int64_t)cache->n_ctx * cache->n_sequences,
                              (int64_t)hp->n_kv_heads * hp->head_dim};
     cache->k = calloc(cache->n_layers, sizeof *cache->k);
     cache->v = calloc(cache->n_layers, sizeof *cache->v);
@@ -76,18 +90,21 @@ static clv_status make_tensors(llm_kv_cache *cache, clv_context *ctx,
 
 clv_status llm_kv_cache_init(llm_kv_cache *cache, clv_context *ctx,
                              const llm_hparams *hp, uint32_t n_ctx,
-                             uint32_t dtype)
+                             uint32_t n_sequences, uint32_t dtype)
 {
     *cache = (llm_kv_cache){
         .n_layers = hp->n_layers,
         .n_ctx = n_ctx,
+        .n_sequences = n_sequences,
         .dtype = dtype,
     };
-    if (!total_size(hp, n_ctx, dtype, &cache->size))
+    const uint64_t rows = (uint64_t)n_ctx * n_sequences;
+    char text[SEQUENCES_TEXT];
+    if (rows > INT32_MAX || !total_size(hp, rows, dtype, &cache->size))
         return clv_error(CLV_ERR_LIMIT,
-                         "a KV cache of %u positions is too large to address; "
-                         "use a smaller context (n_ctx)",
-                         n_ctx);
+                         "a KV cache of %u positions%s is too large to "
+                         "address; use a smaller context (n_ctx)",
+                         n_ctx, of_sequences(cache, text));
     CLV_TRY(announce(cache, ctx));
     clv_status status = make_tensors(cache, ctx, hp);
     if (status) {

@@ -27,7 +27,7 @@ typedef struct sum {
 static clv_status add(sum *s, const llm_runner *runner, double n_runs,
                       uint32_t n, uint32_t end)
 {
-    int64_t symbols[2];
+    int64_t symbols[LLM_SYMBOLS];
     clv_prediction prediction;
     const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
     if (end > runner->n_ctx)

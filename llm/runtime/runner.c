@@ -66,11 +66,18 @@ static clv_status build(llm_runner *r, const llm_kv_cache *cache)
     const clv_dim n =
         r->shape.fixed ? clv_dim_fixed(r->shape.n_tokens)
                        : clv_graph_symbol(g, "n_tokens", 1, r->shape.n_tokens);
-    io->rows = clv_graph_symbol(g, "n_rows", 1, cache->n_ctx);
+    const uint32_t n_cache = cache->n_ctx * cache->n_sequences;
+    io->rows = clv_graph_symbol(g, "n_rows", 1, n_cache);
     io->ids = clv_graph_input(g, "ids", CLV_DTYPE_I32, 1, &n);
     io->pos = clv_graph_input(g, "pos", CLV_DTYPE_I32, 1, &n);
     io->cache_rows = io->pos;
     io->first = CLV_NO_TENSOR;
+    if (cache->n_sequences > 1) {
+        io->seen = clv_graph_symbol(g, "n_seen", 1, cache->n_ctx);
+        io->cache_rows = clv_graph_input(g, "rows", CLV_DTYPE_I32, 1, &n);
+        io->first = clv_graph_input(g, "first", CLV_DTYPE_I32, 1, &n);
+        io->apart = r->shape.apart;
+    }
     io->out_ids = CLV_NO_TENSOR;
     if (r->shape.n_tokens > 1 && !r->shape.all_logits) {
         const clv_dim one = clv_dim_fixed(1);
@@ -183,7 +190,7 @@ bool llm_runner_is_saved(const llm_runner *runner,
 /* What a plan is to be for. */
 typedef struct purpose {
     clv_plan_params params;
-    int64_t symbols[LLM_PLAN_FLIGHT * 2];
+    int64_t symbols[LLM_PLAN_FLIGHT * LLM_SYMBOLS];
 } purpose;
 
 /* Runs in flight are spread over the context, as those of a long text. */
@@ -336,40 +343,85 @@ static void set_rope(const llm_runner *r, const clv_run *run, bool far)
                clv_tensor_size(w->tensor));
 }
 
-uint32_t llm_runner_symbols(const llm_runner *runner, uint32_t n,
-                            uint32_t position, int64_t symbols[2])
+/* Of n tokens, in `rows` rows with padding, the last of which are at these rows
+ * of the cache and of their sequence. */
+static uint32_t set_symbols(const llm_runner *r, uint32_t rows,
+                            int64_t last_row, int64_t last,
+                            int64_t symbols[LLM_SYMBOLS])
 {
-    const llm_shape *shape = &runner->shape;
     uint32_t count = 0;
-    if (!shape->fixed)
-        symbols[count++] = n;
-    symbols[count++] = (int64_t)position + (shape->fixed ? shape->n_tokens : n);
+    if (!r->shape.fixed)
+        symbols[count++] = rows;
+    symbols[count++] = last_row + 1;
+    if (r->io.first != CLV_NO_TENSOR)
+        symbols[count++] = last + 1;
     return count;
 }
 
+static uint32_t rows_of(const llm_runner *r, uint32_t n)
+{
+    return r->shape.fixed ? r->shape.n_tokens : n;
+}
+
+uint32_t llm_runner_symbols(const llm_runner *runner, uint32_t n,
+                            uint32_t position, int64_t symbols[LLM_SYMBOLS])
+{
+    const uint32_t rows = rows_of(runner, n);
+    const int64_t last = (int64_t)position + (runner->shape.apart ? 1 : rows);
+    return set_symbols(runner, rows, last - 1, last - 1, symbols);
+}
+
+/* Of row i; padding follows the last token, or where tokens are apart is in its
+ * place. */
+static llm_place place_of(const llm_input *input, uint32_t i)
+{
+    const uint32_t last = input->n - 1;
+    llm_place place = input->first;
+    if (input->places)
+        return input->places[i < last ? i : last];
+    place.position += i;
+    return place;
+}
+
+/* Positions, and rows of the cache. */
+static void set_places(llm_runner *r, const clv_run *run,
+                       const llm_input *input, uint32_t rows)
+{
+    const bool several = r->io.first != CLV_NO_TENSOR;
+    int32_t *pos = data_of(run, r->io.pos);
+    int32_t *at = data_of(run, r->io.cache_rows);
+    int32_t *first = several ? data_of(run, r->io.first) : NULL;
+    int64_t last_row = 0, last = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        const llm_place p = place_of(input, i);
+        const int64_t begin = (int64_t)p.sequence * r->n_ctx;
+        pos[i] = (int32_t)p.position;
+        at[i] = (int32_t)(begin + p.position);
+        if (several)
+            first[i] = (int32_t)begin;
+        last_row = at[i] > last_row ? at[i] : last_row;
+        last = pos[i] > last ? pos[i] : last;
+    }
+    r->n_symbols = set_symbols(r, rows, last_row, last, r->symbols);
+}
+
 clv_status llm_runner_submit(llm_runner *runner, uint32_t index,
-                             const int32_t *ids, uint32_t n, uint32_t position,
-                             bool far)
+                             const llm_input *input)
 {
     clv_run *run = runner->runs[index];
-    runner->n_rows[index] = n;
-    const uint32_t rows = runner->shape.fixed ? runner->shape.n_tokens : n;
+    const uint32_t n = input->n, rows = rows_of(runner, n);
     int32_t *all = data_of(run, runner->io.ids);
-    int32_t *pos = data_of(run, runner->io.pos);
+    runner->n_rows[index] = n;
     /* Padding repeats the last token: a scale that a device finds for all rows
      * together then fits the real ones. */
-    for (uint32_t i = 0; i < rows; i++) {
-        all[i] = ids[i < n ? i : n - 1];
-        pos[i] = (int32_t)(position + i);
-    }
+    for (uint32_t i = 0; i < rows; i++)
+        all[i] = input->ids[i < n ? i : n - 1];
+    set_places(runner, run, input, rows);
     if (runner->io.out_ids != CLV_NO_TENSOR)
         *(int32_t *)data_of(run, runner->io.out_ids) = (int32_t)(n - 1);
-    set_rope(runner, run, far);
+    set_rope(runner, run, input->far);
     for (uint32_t i = 0; runner->io.ones != CLV_NO_TENSOR && i < rows; i++)
         ((float *)data_of(run, runner->io.ones))[i] = 1;
-
-    runner->n_symbols =
-        llm_runner_symbols(runner, n, position, runner->symbols);
     return clv_run_submit(run, runner->symbols, runner->n_symbols);
 }
 
@@ -400,10 +452,9 @@ clv_status llm_runner_wait(llm_runner *runner, uint32_t index)
     return CLV_OK;
 }
 
-clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position, bool far)
+clv_status llm_runner_run(llm_runner *runner, const llm_input *input)
 {
-    CLV_TRY(llm_runner_submit(runner, 0, ids, n, position, far));
+    CLV_TRY(llm_runner_submit(runner, 0, input));
     return llm_runner_wait(runner, 0);
 }
 

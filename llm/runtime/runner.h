@@ -19,8 +19,9 @@ typedef struct llm_shape {
     uint32_t n_tokens;
     bool fixed;      /* n_tokens rows; else up to n_tokens. 1 is fixed */
     bool all_logits; /* of every token, not of the last one only */
-    bool observed;   /* what weights are multiplied with can be read */
-    bool flight; /* its plan is for LLM_PLAN_FLIGHT runs under way at once */
+    bool apart;    /* each token is of another sequence; else all are of one */
+    bool observed; /* what weights are multiplied with can be read */
+    bool flight;   /* its plan is for LLM_PLAN_FLIGHT runs under way at once */
     const llm_rounding *rounding; /* of that, while it is created; or NULL */
 } llm_shape;
 
@@ -30,6 +31,9 @@ typedef struct llm_observed {
     const llm_weight *w;
 } llm_observed;
 
+/* Of a graph, at most. */
+#define LLM_SYMBOLS 3
+
 #define LLM_MAX_FLIGHT 8
 /* That plans are made for, however many are in flight then. */
 #define LLM_PLAN_FLIGHT 4
@@ -37,7 +41,7 @@ typedef struct llm_observed {
 typedef struct llm_runner {
     clv_model *model;
     llm_shape shape;
-    uint32_t n_ctx; /* positions of the cache */
+    uint32_t n_ctx; /* positions of a sequence */
     clv_graph *graph;
     clv_plan *plan;
     clv_exec *exec;
@@ -50,10 +54,10 @@ typedef struct llm_runner {
     struct {
         llm_observed *items;
         uint64_t n, capacity;
-        bool failed;     /* memory ran out */
-    } observed;          /* with shape.observed or rounding */
-    clv_learned learned; /* from the latest run */
-    int64_t symbols[2];  /* of the latest submit */
+        bool failed;              /* memory ran out */
+    } observed;                   /* with shape.observed or rounding */
+    clv_learned learned;          /* from the latest run */
+    int64_t symbols[LLM_SYMBOLS]; /* of the latest submit */
     uint32_t n_symbols;
 } llm_runner;
 
@@ -102,22 +106,32 @@ clv_status llm_runner_compile(llm_runner *runner,
                               const llm_runner_params *params,
                               const llm_kv_cache *cache);
 
-/* Runs n ids (1..n_tokens) at positions from position on. The positions of all
- * rows, padding included, must fit the cache. far: with the frequencies of
- * LLM_ROPE_FAR. */
-clv_status llm_runner_run(llm_runner *runner, const int32_t *ids, uint32_t n,
-                          uint32_t position, bool far);
+/* Where a token lies in the cache. */
+typedef struct llm_place {
+    uint32_t sequence, position;
+} llm_place;
+
+/* Tokens to run. The positions of all rows, padding included, must fit the
+ * cache. */
+typedef struct llm_input {
+    const int32_t *ids;      /* [n] */
+    uint32_t n;              /* 1..n_tokens */
+    llm_place first;         /* the others follow it */
+    const llm_place *places; /* [n]: instead, of a shape that is apart */
+    bool far;                /* with the frequencies of LLM_ROPE_FAR */
+} llm_input;
+
+clv_status llm_runner_run(llm_runner *runner, const llm_input *input);
 /* Makes so many runs that can be in flight together, or fewer where memory does
  * not suffice, which is logged; at most LLM_MAX_FLIGHT. */
 void llm_runner_reserve(llm_runner *runner, llm_runner_params *params,
                         uint32_t n);
 /* The symbols of a run of n tokens at the position; how many. */
 uint32_t llm_runner_symbols(const llm_runner *runner, uint32_t n,
-                            uint32_t position, int64_t symbols[2]);
+                            uint32_t position, int64_t symbols[LLM_SYMBOLS]);
 /* llm_runner_run() of one of its runs, in two parts. */
 clv_status llm_runner_submit(llm_runner *runner, uint32_t run,
-                             const int32_t *ids, uint32_t n, uint32_t position,
-                             bool far);
+                             const llm_input *input);
 clv_status llm_runner_wait(llm_runner *runner, uint32_t run);
 /* The logits of the latest run: [n, n_vocab] with all_logits, else [1,
  * n_vocab]. */

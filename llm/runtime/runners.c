@@ -13,7 +13,8 @@
 static bool same_shape(const llm_shape *a, const llm_shape *b)
 {
     return a->n_tokens == b->n_tokens && a->fixed == b->fixed &&
-           a->all_logits == b->all_logits && a->flight == b->flight;
+           a->all_logits == b->all_logits && a->apart == b->apart &&
+           a->flight == b->flight;
 }
 
 llm_runner *llm_runners_find(const llm_runners *r, const llm_shape *shape)

@@ -20,7 +20,7 @@
 /* The runner that was chosen for batches of n tokens. */
 typedef struct llm_choice {
     uint32_t n;
-    bool all_logits, flight;
+    bool all_logits, apart, flight;
     bool prepared; /* it has the best plan; existing runners did not count */
     llm_shape shape;
     double waste_ns;  /* of one run, compared with the best plan */
@@ -65,6 +65,7 @@ typedef struct llm_request {
     uint32_t n;      /* tokens, 1..n_batch */
     uint32_t n_free; /* positions left in the cache, at least n */
     bool all_logits;
+    bool apart;   /* each token is of another sequence */
     bool prepare; /* use the best plan; existing runners do not count */
     bool flight;  /* several such runs will be under way at once */
 } llm_request;

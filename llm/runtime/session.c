@@ -97,8 +97,14 @@ static clv_status init(clv_session *s, const clv_session_params *p)
 {
     CLV_TRY(set_params(s, p));
     CLV_TRY(copy_plans(s, p));
+    const uint32_t n_sequences = p->n_sequences ? p->n_sequences : 1;
     CLV_TRY(llm_kv_cache_init(&s->cache, s->model->ctx, s->model->hp, s->n_ctx,
+                              n_sequences,
                               p->kv_dtype ? p->kv_dtype : CLV_DTYPE_F16));
+    s->sequences = calloc(n_sequences, sizeof *s->sequences);
+    if (!s->sequences)
+        return llm_no_memory("sequences");
+    s->now = s->sequences;
     s->n_lost = llm_session_count_lost(s);
     s->runners.model = s->model;
     s->runners.cache = &s->cache;
@@ -142,7 +148,10 @@ void clv_session_destroy(clv_session *session)
     free(session->plans);
     free(session->devices);
     free(session->rows);
-    free(session->ids);
+    for (uint32_t i = 0; session->sequences && i < session->cache.n_sequences;
+         i++)
+        free(session->sequences[i].ids);
+    free(session->sequences);
     free(session);
 }
 
@@ -161,7 +170,56 @@ uint64_t clv_session_kv_size(const clv_session *session)
 
 uint32_t clv_session_position(const clv_session *session)
 {
-    return session->position;
+    return session->now->position;
+}
+
+uint32_t clv_session_n_sequences(const clv_session *session)
+{
+    return session->cache.n_sequences;
+}
+
+clv_status clv_session_select(clv_session *session, uint32_t sequence)
+{
+    if (!session || sequence >= session->cache.n_sequences)
+        return clv_error(CLV_ERR_INVALID,
+                         "clv_session_select: no session, or sequence %u of "
+                         "%u; ask for more when it is created (n_sequences)",
+                         sequence, session ? session->cache.n_sequences : 0);
+    session->now = &session->sequences[sequence];
+    return CLV_OK;
+}
+
+clv_status llm_sequence_reserve(llm_sequence *q, uint32_t n, uint32_t n_ctx)
+{
+    const uint32_t wanted = q->position + n;
+    if (wanted <= q->ids_capacity)
+        return CLV_OK;
+    const uint32_t capacity = wanted < n_ctx / 2 ? wanted * 2 : n_ctx;
+    int32_t *grown = realloc(q->ids, (size_t)capacity * sizeof *grown);
+    if (!grown)
+        return llm_no_memory("tokens");
+    q->ids = grown;
+    q->ids_capacity = capacity;
+    return CLV_OK;
+}
+
+void llm_sequence_add(llm_sequence *q, const int32_t *ids, uint32_t n)
+{
+    memcpy(q->ids + q->position, ids, n * sizeof *ids);
+    q->position += n;
+}
+
+clv_status llm_session_choose_rope(clv_session *s, uint32_t n)
+{
+    uint32_t held = 0;
+    bool far;
+    for (uint32_t i = 0; i < s->cache.n_sequences; i++)
+        held =
+            s->sequences[i].position > held ? s->sequences[i].position : held;
+    CLV_TRY(llm_rope_reach(s->model->hp, held > n ? held : n, &far));
+    s->stale |= far != s->far && held > 0;
+    s->far = far;
+    return CLV_OK;
 }
 
 clv_status clv_session_truncate(clv_session *session, uint32_t position)
@@ -169,11 +227,11 @@ clv_status clv_session_truncate(clv_session *session, uint32_t position)
     if (!session)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_truncate: session is NULL");
-    if (position > session->position)
+    if (position > session->now->position)
         return clv_error(CLV_ERR_INVALID,
                          "cannot truncate to %u tokens, the cache holds %u",
-                         position, session->position);
-    session->position = position;
+                         position, session->now->position);
+    session->now->position = position;
     return CLV_OK;
 }
 
@@ -183,11 +241,12 @@ clv_status clv_session_reuse(clv_session *session, const int32_t *ids,
     if (!session || !ids || !n || !n_kept)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_reuse: no session, no ids or no n_kept");
-    const uint32_t most = session->position < n ? session->position : n - 1;
+    const uint32_t most =
+        session->now->position < n ? session->now->position : n - 1;
     uint32_t kept = 0;
-    while (kept < most && session->ids[kept] == ids[kept])
+    while (kept < most && session->now->ids[kept] == ids[kept])
         kept++;
-    session->position = kept;
+    session->now->position = kept;
     *n_kept = kept;
     return CLV_OK;
 }
@@ -234,7 +293,7 @@ clv_model *llm_session_model(const clv_session *session)
 
 const int32_t *llm_session_ids(const clv_session *session)
 {
-    return session->ids;
+    return session->now->ids;
 }
 
 void llm_session_forget_cancel(clv_session *session)

@@ -25,6 +25,13 @@ void llm_session_tell_of_loss(const clv_session *s)
             "going on without a device that failed: %s", clv_last_error());
 }
 
+/* Rows of the cache that are needed. */
+static uint32_t rows_of(const clv_session *s)
+{
+    return s->cache.n_sequences > 1 ? s->cache.n_sequences * s->n_ctx
+                                    : s->now->position;
+}
+
 clv_status llm_session_leave_lost_out(clv_session *s)
 {
     const uint32_t lost = llm_session_count_lost(s);
@@ -40,7 +47,7 @@ clv_status llm_session_leave_lost_out(clv_session *s)
     const bool gone = llm_kv_cache_lost(&s->cache);
     s->stale |= gone;
     CLV_TRY(gone ? llm_kv_cache_renew(&s->cache, s->model->ctx)
-                 : llm_kv_cache_rescue(&s->cache, s->model->ctx, s->position));
+                 : llm_kv_cache_rescue(&s->cache, s->model->ctx, rows_of(s)));
     CLV_TRY(llm_runners_reset(&s->runners, s->devices, s->n_devices, NULL, 0));
     s->n_lost = lost;
     return CLV_OK;

@@ -239,7 +239,7 @@ static clv_status measure(const comparison *c, const batch *b)
 static bool has_run(const comparison *c, const batch *b)
 {
     const uint32_t n = b->length < c->text->n ? b->length : c->text->n;
-    int64_t symbols[2];
+    int64_t symbols[LLM_SYMBOLS];
     clv_prediction prediction;
     const uint32_t n_symbols =
         llm_runner_symbols(b->runner, n, c->text->position, symbols);

@@ -78,8 +78,8 @@ static void test_llama3(void **state)
     rig_open(&world, NULL, "core.plugins=cpu");
     assert_ok(
         clv_model_load(world.ctx, "synth:llama3-8b:q8_0:zero", NULL, &model));
-    assert_ok(
-        llm_kv_cache_init(&cache, world.ctx, model->hp, 1024, CLV_DTYPE_F16));
+    assert_ok(llm_kv_cache_init(&cache, world.ctx, model->hp, 1024, 1,
+                                CLV_DTYPE_F16));
     assert_ok(llm_runner_create(model, &cache, &shape, &runner));
     assert_ok(llm_runner_plan(runner, &(llm_runner_params){0}));
     expect_apart(runner->plan);
@@ -106,7 +106,7 @@ static void test_decode(void **state)
              "ref.memory0=local,shadow ref.import0=off");
     clv_model *model = rig_model(world.ctx, &params, NULL);
     assert_ok(
-        llm_kv_cache_init(&cache, world.ctx, model->hp, 32, CLV_DTYPE_F32));
+        llm_kv_cache_init(&cache, world.ctx, model->hp, 32, 1, CLV_DTYPE_F32));
     assert_ok(llm_runner_create(model, &cache, &shape, &runner));
     assert_ok(llm_runner_plan(runner, &(llm_runner_params){0}));
     const clv_plan *plan = runner->plan;

@@ -60,18 +60,14 @@ static atomic_int fuse; /* submits until the victim is lost; < 0: never */
 static clv_device *victim;
 
 clv_status __real_llm_runner_submit(llm_runner *runner, uint32_t run,
-                                    const int32_t *ids, uint32_t n,
-                                    uint32_t position, bool far);
+                                    const llm_input *input);
 clv_status __wrap_llm_runner_submit(llm_runner *runner, uint32_t run,
-                                    const int32_t *ids, uint32_t n,
-                                    uint32_t position, bool far);
+                                    const llm_input *input);
 /* Chunks are submitted by another file than runner.c, so each comes by here. */
 clv_status __wrap_llm_runner_submit(llm_runner *runner, uint32_t run,
-                                    const int32_t *ids, uint32_t n,
-                                    uint32_t position, bool far)
+                                    const llm_input *input)
 {
-    const clv_status status =
-        __real_llm_runner_submit(runner, run, ids, n, position, far);
+    const clv_status status = __real_llm_runner_submit(runner, run, input);
     speaker *s = current;
     if (!s)
         return status;

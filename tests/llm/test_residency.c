@@ -131,7 +131,7 @@ static void test_after(void **state)
         llm_runner *a, *b;
         clv_session_destroy(open_session(&w, "0", &model));
         assert_ok(
-            llm_kv_cache_init(&kv, w.ctx, model->hp, 4096, CLV_DTYPE_F16));
+            llm_kv_cache_init(&kv, w.ctx, model->hp, 4096, 1, CLV_DTYPE_F16));
         assert_ok(llm_runner_create(model, &kv, &shapes[first], &a));
         assert_ok(llm_runner_create(model, &kv, &shapes[!first], &b));
         /* Making plans measures what they rely on, once. */

@@ -62,7 +62,7 @@ static void open_session(session *s, uint32_t mib)
     open_world(s, mib);
     assert_ok(clv_model_load(s->world.ctx, "synth:llama-1b:q8_0:zero", NULL,
                              &s->model));
-    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 512,
+    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 512, 1,
                                 CLV_DTYPE_F16));
     assert_ok(clv_workspace_create(s->world.ctx, &s->workspace));
 }
@@ -166,7 +166,7 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     assert_reused(r->plan, d, there, counted);
     assert_ok(llm_runner_compile(
         r, &(llm_runner_params){.workspace = s->workspace}, &s->cache));
-    assert_ok(llm_runner_run(r, &id, 1, 0, false));
+    assert_ok(llm_runner_run(r, &(llm_input){.ids = &id, .n = 1}));
     const uint64_t taken = before - clv_device_room(s->dev);
     s->counted += counted;
     s->n_working += r->plan->devices[d].n_steps != 0;

@@ -38,7 +38,7 @@ static void open_shop(shop *s, const char *settings, uint32_t n_batch)
     snprintf(all, sizeof all, "core.plugins=ref %s", settings);
     rig_open(&s->world, NULL, all);
     s->model = rig_model(s->world.ctx, &p, &s->source);
-    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 128,
+    assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, 128, 1,
                                 CLV_DTYPE_F32));
     s->runners = (llm_runners){
         .model = s->model, .cache = &s->cache, .n_batch = n_batch};
@@ -243,11 +243,11 @@ static void test_open_length(void **state)
     static const char *const settings[] = {"", "ref.devices=1"};
     for (int i = 0; i < 2; i++) {
         shop s;
-        open_shop(&s, settings[i], 50);
+        open_shop(&s, settings[i], 30);
         predict = by_rows;
-        assert_int_equal(get(&s, 20, 128, false), 50);
-        assert_int_equal(get(&s, 2, 10, false), 50);
-        assert_int_equal(get(&s, 50, 128, true), 50);
+        assert_int_equal(get(&s, 20, 128, false), 30);
+        assert_int_equal(get(&s, 2, 10, false), 30);
+        assert_int_equal(get(&s, 30, 128, true), 30);
         assert_int_equal(get(&s, 1, 128, false), 1);
         assert_int_equal(s.runners.n, 2);
         close_shop(&s);

@@ -97,7 +97,7 @@ static void open_shop(shop *s, const char *settings, llm_splits asked)
     rig_open(&s->world, NULL, all);
     s->model = rig_model(s->world.ctx, &p, &s->source);
     assert_ok(llm_kv_cache_init(&s->cache, s->world.ctx, s->model->hp, context,
-                                CLV_DTYPE_F32));
+                                1, CLV_DTYPE_F32));
     s->runners =
         (llm_runners){.model = s->model, .cache = &s->cache, .n_batch = 512};
     assert_ok(llm_runners_reset(&s->runners, NULL, 0, NULL, 0));
