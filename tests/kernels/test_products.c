@@ -3,6 +3,7 @@
  * say what is chosen.) */
 #include "sample.h"
 #include "lower/repack.h"
+#include "ops/gemv_tensor.h"
 #include "tune/tune.h"
 
 #include <math.h>
@@ -206,7 +207,7 @@ static void test_products(void **state)
     runner_close(r);
 }
 
-/* Matrix instructions, here by plain code: few rows as exact as floats, many
+/* Matrix instructions, here by plain code: two rows as exact as floats, more
  * rounded to halves, sums in parts where there are too few tiles. */
 static void test_matrix_products(void **state)
 {
@@ -239,21 +240,19 @@ static void test_matrix_products(void **state)
                          k % 3 > 0,
                          k > 1,
                          0};
-            tolerance = p.n <= 8 ? 1e-10 : 1e-6;
+            tolerance = p.n <= GPU_FINE_ROWS ? 1e-10 : 1e-6;
             run_product(r, &p);
         }
-    tolerance = 1e-6; /* of rows far past what halves reach */
-    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0,
-                              .n = 9,
-                              .in = 96,
-                              .out = 70,
-                              .times = 1e6f});
+    /* Of rows far past what halves reach. */
+    for (int64_t n = 2; n <= 9; n += n == 2 ? 1 : 6) {
+        tolerance = n <= GPU_FINE_ROWS ? 1e-10 : 1e-6;
+        run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0,
+                                  .n = n,
+                                  .in = n == 9 ? 96 : 2112,
+                                  .out = n == 9 ? 70 : 33,
+                                  .times = 1e6f});
+    }
     tolerance = 1e-10;
-    run_product(r, &(product){.dtype = CLV_DTYPE_Q8_0,
-                              .n = 3,
-                              .in = 2112,
-                              .out = 33,
-                              .times = 1e6f});
     runner_close(r);
 }
 
@@ -280,7 +279,7 @@ static void test_matrix_formats(void **state)
     if (!r)
         skip();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tolerance = cases[i].n <= 8 ? 1e-10 : 1e-6;
+        tolerance = cases[i].n <= GPU_FINE_ROWS ? 1e-10 : 1e-6;
         run_product(r, &cases[i]);
     }
     tolerance = 1e-10;
@@ -338,7 +337,9 @@ static void test_matrix_integers(void **state)
     if (!r)
         skip();
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tolerance = cases[i].n <= 8 ? 1e-10 : 1e-4;
+        tolerance = cases[i].n <= GPU_FINE_ROWS ? 1e-10
+                    : cases[i].n <= 8           ? 1e-6
+                                                : 1e-4;
         run_product(r, &cases[i]);
     }
     tolerance = 1e-10;

@@ -4,8 +4,6 @@
 #include "ops/gemm_tensor.h"
 #include "ops/tiles.h"
 
-#define FINE_ROWS 2
-
 int64_t gpu_gemv_columns(const gpu_node *node)
 {
     int64_t columns = 1;
@@ -16,7 +14,8 @@ int64_t gpu_gemv_columns(const gpu_node *node)
 
 bool gpu_gemv_is_fine(const gpu_node *node)
 {
-    return gpu_is_glsl(node->target) || gpu_gemv_columns(node) <= FINE_ROWS ||
+    return gpu_is_glsl(node->target) ||
+           gpu_gemv_columns(node) <= GPU_FINE_ROWS ||
            node->node.attr.matmul.input_scale > 0;
 }
 

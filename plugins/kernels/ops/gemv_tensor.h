@@ -21,9 +21,11 @@ clv_status gpu_gemv_fused_lower(gpu_lowering *lowering, const gpu_fused *fused);
 
 /* For the kernels of both languages. Columns of x: a power of two. */
 int64_t gpu_gemv_columns(const gpu_node *node);
-/* Whether products are as exact as those of floats: of few rows of x, which
- * leave time and columns of the matrix instruction for more than halves, and of
- * integers. */
+/* Rows of x, at most, whose products are as exact as those of floats. */
+#define GPU_FINE_ROWS 2
+
+/* Whether the products are: of so few rows of x, which leave time and columns
+ * of the matrix instruction for more than halves, and of integers. */
 bool gpu_gemv_is_fine(const gpu_node *node);
 /* Adds the operands of a product that is not fused. */
 void gpu_gemv_operands(gpu_call *call, const gpu_node *node, uint32_t tiles);
