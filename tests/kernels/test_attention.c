@@ -14,15 +14,29 @@ static double tolerance = 1e-10;
 typedef struct heads {
     uint32_t dtype;
     int64_t n, heads, groups, dim, rows, first, pad;
+    int64_t begin; /* of the sequence, in the cache */
     int32_t window;
     float softcap;
     bool bound; /* by a symbol, below rows */
+    bool apart; /* each query has a part of the cache */
 } heads;
+
+static int64_t first_row(const heads *h, int64_t query)
+{
+    return h->apart ? query * (h->rows / h->n) : h->begin;
+}
+
+static int64_t last_row(const heads *h, int64_t query)
+{
+    return h->apart ? first_row(h, query) + h->first - query % 3
+                    : h->first + query;
+}
 
 static bool sees(const heads *h, int64_t query, int64_t row)
 {
-    int64_t pos = h->first + query;
-    return row <= pos && (!h->window || row > pos - h->window);
+    const int64_t pos = last_row(h, query);
+    return row >= first_row(h, query) && row <= pos &&
+           (!h->window || row > pos - h->window);
 }
 
 /* Blocks have numbers up to 127, not 1. */
@@ -99,8 +113,13 @@ static void describe(sample *b, const heads *h)
                stride);
     sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
     sample_add(b, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, h->n, h->heads * h->dim, 0);
-    clv_node *node = graph_node(&b->g, CLV_OP_ATTENTION, 4,
-                                (const uint32_t[]){0, 1, 2, 3, CLV_NO_TENSOR});
+    uint32_t first = CLV_NO_TENSOR;
+    if (h->apart || h->begin)
+        first = sample_add(b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, h->n, 0);
+    clv_node *node =
+        graph_node(&b->g, CLV_OP_ATTENTION, 4,
+                   (const uint32_t[]){0, 1, 2, 3, first, CLV_NO_TENSOR});
+    node->attr.attention.apart = h->apart;
     node->attr.attention.head_dim = (uint32_t)h->dim;
     node->attr.attention.scale = factor_of(h);
     node->attr.attention.softcap = h->softcap;
@@ -125,8 +144,11 @@ static void run_at(running *p, sample *b, const heads *h)
              (int)h->rows, (int)h->first);
     for (uint32_t t = 0; t < 3; t++)
         sample_fill(b, t);
-    for (int64_t i = 0; i < h->n; i++)
-        ((int32_t *)b->data[3])[i] = (int32_t)(h->first + i);
+    for (int64_t i = 0; i < h->n; i++) {
+        ((int32_t *)b->data[3])[i] = (int32_t)last_row(h, i);
+        if (h->apart || h->begin)
+            ((int32_t *)b->data[5])[i] = (int32_t)first_row(h, i);
+    }
     poison(b, h, 1);
     poison(b, h, 2);
     runner_once(p, symbols);
@@ -270,6 +292,13 @@ static void test_matrix_attention(void **state)
          .first = 1000,
          .window = 990},
         {.n = 34, .heads = 1, .groups = 1, .dim = 8, .rows = 70, .first = -3},
+        {.n = 37,
+         .heads = 4,
+         .groups = 1,
+         .dim = 32,
+         .rows = 400,
+         .first = 260,
+         .begin = 250},
     };
     gpu_target target = matrix_target(2);
     target.disabled = "attention_decode_tensor";
@@ -291,6 +320,28 @@ static void test_matrix_attention(void **state)
 }
 
 static const heads few_cases[] = {
+    {.n = 1,
+     .heads = 8,
+     .groups = 2,
+     .dim = 64,
+     .rows = 700,
+     .first = 640,
+     .begin = 300},
+    {.n = 8,
+     .heads = 8,
+     .groups = 2,
+     .dim = 64,
+     .rows = 1600,
+     .first = 190,
+     .apart = true},
+    {.n = 3,
+     .heads = 20,
+     .groups = 1,
+     .dim = 32,
+     .rows = 600,
+     .first = 150,
+     .window = 60,
+     .apart = true},
     {.n = 1,
      .heads = 8,
      .groups = 2,
