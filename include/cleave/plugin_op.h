@@ -583,8 +583,7 @@ static inline int clv_infer_attention(clv_op_shape *s)
     const clv_tensor_desc *q = s->in[0], *k = s->in[1], *v = s->in[2];
     if (!clv_infer_rows(s) || !clv_op_need_heads(s, 0, head_dim) ||
         !clv_op_need_cache(s, 1) || !clv_op_need_cache(s, 2) ||
-        !clv_op_need_ids(s, 3, 0) ||
-        (s->in[4] && !clv_op_need_ids(s, 4, 0)))
+        !clv_op_need_ids(s, 3, 0) || (s->in[4] && !clv_op_need_ids(s, 4, 0)))
         return 0;
     if (!clv_same_shape(k, v) || k->dtype != v->dtype)
         return clv_op_differ(s, 1, 2, "their types and shapes");

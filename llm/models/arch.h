@@ -140,13 +140,13 @@ typedef struct llm_graph {
     clv_graph *graph;
     const llm_hparams *hp;
     const llm_weights *weights;
-    clv_dim rows;      /* symbol: cache rows in use */
-    clv_dim seen;      /* and those of the longest sequence, if there are some */
-    bool apart;        /* each token is of another sequence */
-    clv_value ids;     /* i32 [n] */
-    clv_value pos;     /* i32 [n] */
-    clv_value cache_rows; /* i32 [n], of the new tokens; with one sequence pos */
-    clv_value first;   /* i32 [n], of their sequences; CLV_NO_TENSOR: one */
+    clv_dim rows;  /* symbol: cache rows in use */
+    clv_dim seen;  /* and those of the longest sequence, if there are some */
+    bool apart;    /* each token is of another sequence */
+    clv_value ids; /* i32 [n] */
+    clv_value pos; /* i32 [n] */
+    clv_value cache_rows; /* i32 [n], of the new tokens; may be pos */
+    clv_value first;      /* i32 [n], of their sequences; CLV_NO_TENSOR: one */
     clv_value out_ids; /* i32 [m]: rows whose logits are wanted; CLV_NO_TENSOR:
                           all */
     clv_value *k, *v;  /* [n_layers] of [n_ctx, n_kv_heads * head_dim] */

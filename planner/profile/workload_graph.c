@@ -170,8 +170,7 @@ static void add_operands(clv_graph *g, const planner_workload *w, set *s)
 {
     const planner_workload_kind *kind = &w->kind;
     const uint32_t op_class = clv_op_class_of(kind->op);
-    s->in[0] = s->in[1] = s->in[2] = s->in[3] = s->in[4] =
-        CLV_NO_TENSOR;
+    s->in[0] = s->in[1] = s->in[2] = s->in[3] = s->in[4] = CLV_NO_TENSOR;
     switch (op_class) {
     case CLV_CLASS_GET_ROWS:
         s->in[0] = matrix(g, kind, planner_workload_table_rows(w), w->out);

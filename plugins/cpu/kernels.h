@@ -106,11 +106,11 @@ typedef struct cpu_format {
  */
 #define CPU_MAX_HEAD_DIM 1024
 typedef struct cpu_attention_args {
-    const float *q;     /* [n, heads * head_dim] */
-    const void *k, *v;  /* [rows, kv_heads * head_dim] */
-    const int32_t *pos; /* [n] */
+    const float *q;       /* [n, heads * head_dim] */
+    const void *k, *v;    /* [rows, kv_heads * head_dim] */
+    const int32_t *pos;   /* [n] */
     const int32_t *first; /* [n] or NULL */
-    float *y;           /* [n, heads * head_dim] */
+    float *y;             /* [n, heads * head_dim] */
     int64_t q_begin, q_end, h_begin, h_end;
     int64_t rows, heads, kv_heads, head_dim;
     int64_t q_stride, y_stride; /* elements */

@@ -158,8 +158,8 @@ static inline clv_value attend(layer *l, clv_context *ctx, test_random *r,
     clv_graph_set_rows(g, l->k_state, k, l->pos);
     clv_graph_set_rows(g, l->v_state, v, l->pos);
     const clv_attention_params params = {.head_dim = HEAD_DIM, .rows = rows};
-    clv_value y =
-        clv_graph_attention(g, q, l->k_state, l->v_state, l->pos, CLV_NO_TENSOR, &params);
+    clv_value y = clv_graph_attention(g, q, l->k_state, l->v_state, l->pos,
+                                      CLV_NO_TENSOR, &params);
     return matmul(l, ctx, r, y, HIDDEN, HEADS * HEAD_DIM, false);
 }
 

@@ -76,7 +76,8 @@ static inline clv_value test_layer_attend(test_layer *l, clv_value x,
     clv_graph_set_rows(g, ks, k, pos);
     clv_graph_set_rows(g, vs, v, pos);
     const clv_attention_params params = {.head_dim = dim, .rows = rows};
-    clv_value y = clv_graph_attention(g, q, ks, vs, pos, CLV_NO_TENSOR, &params);
+    clv_value y =
+        clv_graph_attention(g, q, ks, vs, pos, CLV_NO_TENSOR, &params);
     return test_layer_matmul(l, y, s->hidden, s->heads * s->head_dim);
 }
 

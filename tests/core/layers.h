@@ -105,7 +105,8 @@ static inline clv_value layers_attend(layers *l, clv_value x)
     clv_graph_set_rows(g, k_state, k, l->pos);
     clv_graph_set_rows(g, v_state, v, l->pos);
     const clv_attention_params params = {.head_dim = head, .rows = l->rows};
-    clv_value y = clv_graph_attention(g, q, k_state, v_state, l->pos, CLV_NO_TENSOR, &params);
+    clv_value y = clv_graph_attention(g, q, k_state, v_state, l->pos,
+                                      CLV_NO_TENSOR, &params);
     return layers_linear(l, y, s->hidden, wide);
 }
 

@@ -57,8 +57,10 @@ static void build(fixture *f)
         s[1] = clv_graph_state(f->g, "v", CLV_DTYPE_F32, 2, dims);
         clv_graph_set_rows(f->g, s[0], h, f->pos);
         clv_graph_set_rows(f->g, s[1], x, f->pos);
-        x = clv_graph_add(
-            f->g, clv_graph_attention(f->g, h, s[0], s[1], f->pos, CLV_NO_TENSOR, &params), x);
+        x = clv_graph_add(f->g,
+                          clv_graph_attention(f->g, h, s[0], s[1], f->pos,
+                                              CLV_NO_TENSOR, &params),
+                          x);
     }
     f->y = x;
     clv_graph_output(f->g, f->y, "y");

@@ -200,8 +200,8 @@ static clv_value attend(rig *r, clv_value x, clv_value pos, clv_dim rows)
     clv_graph_set_rows(g, r->k_state, k, pos);
     clv_graph_set_rows(g, r->v_state, v, pos);
     const clv_attention_params params = {.head_dim = HEAD_DIM, .rows = rows};
-    clv_value y =
-        clv_graph_attention(g, q, r->k_state, r->v_state, pos, CLV_NO_TENSOR, &params);
+    clv_value y = clv_graph_attention(g, q, r->k_state, r->v_state, pos,
+                                      CLV_NO_TENSOR, &params);
     return product(r, y, HIDDEN, HEADS * HEAD_DIM);
 }
 

@@ -287,7 +287,9 @@ static clv_status attend(cached *c)
         clv_graph_set_rows(c->g, v[i], rows, pos);
     }
     clv_graph_output(
-        c->g, clv_graph_attention(c->g, x, v[0], v[1], pos, CLV_NO_TENSOR, &heads), "y");
+        c->g,
+        clv_graph_attention(c->g, x, v[0], v[1], pos, CLV_NO_TENSOR, &heads),
+        "y");
     status = clv_plan_create(c->ctx, c->g, &params, &c->plan);
     if (!status)
         assert_int_equal(c->plan->graph->tensors[v[1]].layout,

@@ -18,9 +18,8 @@ static bool suits_tensor(const gpu_node *node)
     const gpu_target *target = node->target;
     const int64_t dim = node->node.attr.attention.head_dim;
     return gpu_has_tensor(target) && node->in[1].d.dtype != CLV_DTYPE_F32 &&
-           !node->node.attr.attention.apart &&
-           dim % 8 == 0 && dim <= 128 && target->max_group >= 128 &&
-           target->max_group_size[0] >= 128 &&
+           !node->node.attr.attention.apart && dim % 8 == 0 && dim <= 128 &&
+           target->max_group >= 128 && target->max_group_size[0] >= 128 &&
            target->local_bytes >= (gpu_is_glsl(target) ? 32 : 48) * 1024u &&
            !gpu_is_disabled(target, gpu_is_transposed(&node->in[2])
                                         ? "attention_prefill_tensor_transposed"
@@ -248,8 +247,7 @@ static bool check_attention(gpu_node *node)
                       "memory",
                       (unsigned)target->max_group,
                       (unsigned)target->local_bytes);
-    if (gpu_attention_lists(&s) > GPU_MAX_GROUPS ||
-        s.groups > GPU_MAX_GROUPS)
+    if (gpu_attention_lists(&s) > GPU_MAX_GROUPS || s.groups > GPU_MAX_GROUPS)
         return gpu_no(node,
                       "%lld queries of %lld heads are more than a "
                       "dispatch takes",
