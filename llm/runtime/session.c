@@ -47,8 +47,10 @@ static clv_status set_params(clv_session *s, const clv_session_params *p)
                 "lose the thread beyond",
                 s->n_ctx, trained);
     s->n_batch = p->n_batch ? p->n_batch : LLM_SPLIT_BATCH;
-    if (s->n_batch > s->n_ctx)
-        s->n_batch = s->n_ctx;
+    /* A prompt has no more tokens, and a step one of each sequence. */
+    const uint32_t most = p->n_sequences > s->n_ctx ? p->n_sequences : s->n_ctx;
+    if (s->n_batch > most)
+        s->n_batch = most;
     s->splits.n_batch =
         p->n_batch || s->n_batch < LLM_SPLIT_BATCH ? s->n_batch : 0;
     s->splits.n_flight = p->n_flight;

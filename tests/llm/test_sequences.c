@@ -236,6 +236,30 @@ static void test_refusals(void **state)
     close_play(&p);
 }
 
+/* A step may have more tokens than a sequence has positions. */
+static void test_short(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    play p;
+    clv_session *s;
+    clv_step steps[N];
+    const clv_session_params params = {
+        .n_ctx = 3, .kv_dtype = CLV_DTYPE_F32, .n_sequences = N};
+    open_play(&p, NULL, "core.plugins=cpu");
+    assert_ok(clv_session_create(p.model, &params, &s));
+    for (uint32_t token = 0; token < 3; token++) {
+        const float *logits;
+        for (uint32_t i = 0; i < N; i++)
+            steps[i] = (clv_step){i, p.ids[i % N_SEQUENCES][token]};
+        assert_ok(clv_session_step(s, steps, N, &logits));
+        for (uint32_t i = 0; i < N; i++)
+            judge(&p, i % N_SEQUENCES, token, logits + (size_t)i * p.n_vocab);
+    }
+    clv_session_destroy(s);
+    close_play(&p);
+}
+
 /* Each sequence has a cache of its own, and too many are refused. */
 static void test_size(void **state)
 {
@@ -259,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_cpu),      cmocka_unit_test(test_reference),
         cmocka_unit_test(test_static),   cmocka_unit_test(test_loss),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_size),
+        cmocka_unit_test(test_short),
     };
     const struct CMUnitTest driver[] = {cmocka_unit_test(test_driver)};
     return rig_on_driver() ? cmocka_run_group_tests(driver, NULL, NULL)
