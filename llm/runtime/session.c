@@ -144,16 +144,16 @@ void clv_session_destroy(clv_session *session)
     if (!session)
         return;
     llm_runners_finish(&session->runners);
-    llm_kv_cache_finish(&session->cache);
+    for (uint32_t i = 0; session->sequences && i < session->cache.n_sequences;
+         i++)
+        free(session->sequences[i].ids);
+    free(session->sequences);
+    llm_kv_cache_finish(&session->cache); /* with their number */
     for (uint32_t i = 0; i < session->n_plans; i++)
         free(session->plans[i]);
     free(session->plans);
     free(session->devices);
     free(session->rows);
-    for (uint32_t i = 0; session->sequences && i < session->cache.n_sequences;
-         i++)
-        free(session->sequences[i].ids);
-    free(session->sequences);
     free(session);
 }
 
