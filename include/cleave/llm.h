@@ -179,9 +179,10 @@ typedef struct clv_session_params {
     uint32_t n_batch;           /* tokens a run at most; 0: 512, or 1024 or 2048
                                    where a text should take less time with them
                                    and devices have memory for them beside the
-                                   weights. Where a device has static shapes:
-                                   of these and 256 those that it has programs
-                                   for */
+                                   weights, or where they do not hold all
+                                   weights, which are copied for each run.
+                                   Where a device has static shapes: of these
+                                   and 256 those that it has programs for */
     uint32_t n_flight;          /* whole batches of a long text that may be
                                    under way at once, where several devices
                                    work for them, each with memory for its

@@ -153,13 +153,13 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 #define NEXT_LENGTH 4
 #define LEAST_LENGTH 8
 
-uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens)
+uint32_t llm_choice_length(const llm_runners *r, const llm_request *q)
 {
-    uint32_t n = r->n_batch;
+    uint32_t n = q->all_logits && q->n <= r->n_rows ? r->n_rows : r->n_batch;
     while (!r->params.n_plans && n / NEXT_LENGTH >= LEAST_LENGTH &&
-           n / NEXT_LENGTH >= n_tokens)
+           n / NEXT_LENGTH >= q->n)
         n /= NEXT_LENGTH;
-    return n_tokens == 1 ? 1 : n;
+    return q->n == 1 ? 1 : n;
 }
 
 /* Of batches that are longer than usual: the shortest graph that is there, or
@@ -186,7 +186,7 @@ static uint32_t longer_length(const llm_runners *r, const llm_request *q)
 static llm_shape open_shape(const llm_runners *r, const llm_request *q)
 {
     const uint32_t n =
-        q->n > r->n_batch ? longer_length(r, q) : llm_choice_length(r, q->n);
+        q->n > r->n_batch ? longer_length(r, q) : llm_choice_length(r, q);
     return (llm_shape){.n_tokens = n,
                        .fixed = n == 1,
                        .all_logits = q->all_logits,

@@ -34,9 +34,9 @@ clv_status llm_choice_make(llm_runners *r, const llm_request *request,
 /* What a run would take, ns, as clv_plan_weigh(); padding is left out. */
 clv_status llm_choice_weigh(const llm_runners *r, const llm_request *request,
                             const clv_device *dev, uint64_t bytes, double *ns);
-/* Up to how many tokens the graph for a batch of n, at most n_batch, takes that
- * is no graph of one length. */
-uint32_t llm_choice_length(const llm_runners *r, uint32_t n_tokens);
+/* Up to how many tokens the graph for a batch of at most n_batch takes that is
+ * no graph of one length. */
+uint32_t llm_choice_length(const llm_runners *r, const llm_request *request);
 /* Shapes of one length that can serve the request, the best guess first. */
 clv_status llm_choice_shapes(llm_runners *r, const llm_request *request,
                              llm_shape shapes[LLM_MAX_TRIED], uint32_t *n);

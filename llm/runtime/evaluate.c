@@ -28,8 +28,7 @@ clv_status llm_session_check(const clv_session *session, const int32_t *ids,
     return CLV_OK;
 }
 
-/* Runners that others replaced. */
-static void forget_dropped(clv_session *s)
+void llm_session_forget_dropped(clv_session *s)
 {
     if (!llm_runners_hold(&s->runners, s->latest))
         s->latest = NULL;
@@ -42,7 +41,7 @@ static clv_status take_runner(clv_session *s, const llm_request *request,
                               llm_runner **out)
 {
     const clv_status status = llm_runners_get(&s->runners, request, out);
-    forget_dropped(s);
+    llm_session_forget_dropped(s);
     return status;
 }
 
@@ -174,16 +173,17 @@ static llm_split_text text_of(const clv_session *s, uint32_t n)
  */
 static llm_split choose_split(clv_session *s, uint32_t n, uint32_t which)
 {
-    const llm_split plain = llm_split_plain(&s->splits);
+    llm_split plain = llm_split_plain(&s->splits), split;
     const llm_split_text text = text_of(s, n);
-    llm_split split;
+    if (which == CLV_LOGITS_ALL)
+        plain.length = s->runners.n_rows;
     if (which == CLV_LOGITS_ALL || s->stale || llm_session_leave_lost_out(s) ||
         s->stale)
         return plain;
     const uint32_t lost = llm_session_count_lost(s);
     const clv_status status =
         llm_split_choose(&s->splits, &s->runners, &text, &split);
-    forget_dropped(s);
+    llm_session_forget_dropped(s);
     if (status && llm_session_count_lost(s) > lost &&
         llm_session_count_lost(s) < llm_session_count_devices(s))
         llm_session_tell_of_loss(s);
@@ -343,7 +343,7 @@ clv_status clv_session_eval(clv_session *session, const int32_t *ids,
         status = llm_session_choose_rope(s, s->now->position + n);
     if (status)
         return status;
-    const bool gather = which == CLV_LOGITS_ALL && n > s->n_batch;
+    const bool gather = which == CLV_LOGITS_ALL && n > s->runners.n_rows;
     if (gather)
         status = reserve_rows(s, n);
     const uint32_t position = s->now->position;

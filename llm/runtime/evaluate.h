@@ -10,6 +10,8 @@
  * prepares for one. */
 clv_status llm_session_run(clv_session *session, const llm_request *request,
                            const llm_input *input, llm_runner **runner);
+/* No longer names runners that others replaced. */
+void llm_session_forget_dropped(clv_session *session);
 /* Tokens of a text of n to evaluate at a time: a batch, or where batches are in
  * flight, so many that devices seldom run out of them. */
 uint32_t llm_session_at_once(clv_session *session, uint32_t n);

@@ -7,6 +7,10 @@
 /* The plan of a batch is first if that gains so much: costs are not known
  * better. */
 #define GAIN 0.01
+/* So often the lead is chosen: runs correct costs less and less. */
+#define MAX_CHOICES 3
+/* A batch that nobody asked for works on this part of a memory, at most. */
+#define WORK_PART 12
 
 typedef struct comparison {
     llm_runners *r;
@@ -66,6 +70,17 @@ static double effort_of(const comparison *c, const sum *s)
 /* ------------------------------------------------------------------------ */
 /* Plans                                                                     */
 
+/* What a batch of n tokens works on. */
+static clv_status find_work(const llm_runners *r, uint32_t n, uint64_t *bytes)
+{
+    const llm_shape shape = {.n_tokens = n};
+    llm_runner *runner;
+    CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
+    const clv_status status = llm_runner_work(runner, &r->params, bytes);
+    llm_runner_destroy(runner);
+    return status;
+}
+
 /* It comes after another plan, if there is one. */
 static clv_status make(llm_runners *r, uint32_t n, const llm_runner *after,
                        uint64_t reserve, llm_runner **out)
@@ -113,7 +128,8 @@ static void tell(const comparison *c, const sum *prompt, const sum *one)
 /* Where plans cannot be compared, the lead stays as it is. */
 static clv_status compare(comparison *c)
 {
-    llm_lead single = c->r->lead, batch = {.n = c->n_batch};
+    llm_lead single = c->r->lead, batch = single;
+    batch.n = c->n_batch;
     sum one, prompt;
     CLV_TRY(weigh(c, &single, &one));
     CLV_TRY(weigh(c, &batch, &prompt));
@@ -123,13 +139,34 @@ static clv_status compare(comparison *c)
     return CLV_OK;
 }
 
+/* Whether another lead than single tokens may be better. */
+static bool has_choice(const llm_runners *r)
+{
+    return clv_context_objective(r->model->ctx).prompt > 1 && r->n_batch > 1 &&
+           r->params.scarce && !r->params.n_plans;
+}
+
+bool llm_residency_is_doubted(const llm_runners *r)
+{
+    bool learned = false;
+    for (uint32_t i = 0; i < r->n; i++)
+        learned |= r->items[i]->learned == CLV_LEARNED_COSTS;
+    return learned && r->lead.n && r->lead.n_choices < MAX_CHOICES &&
+           has_choice(r);
+}
+
 clv_status llm_residency_choose(llm_runners *r)
 {
     comparison c = {.r = r, .objective = clv_context_objective(r->model->ctx)};
+    if (r->params.scarce && !r->reserve)
+        CLV_TRY(find_work(r, r->n_batch, &r->reserve));
+    if (r->lead.n)
+        return CLV_OK;
     c.n_batch =
         c.objective.prompt < r->n_batch ? c.objective.prompt : r->n_batch;
-    r->lead = (llm_lead){.n = 1, .n_tokens = 1};
-    if (c.n_batch < 2 || !r->params.scarce || r->params.n_plans)
+    r->lead =
+        (llm_lead){.n = 1, .n_tokens = 1, .n_choices = r->lead.n_choices + 1};
+    if (!has_choice(r))
         return CLV_OK;
     const clv_status status = compare(&c);
     if (!status || status == CLV_ERR_NO_MEMORY || status == CLV_ERR_CANCELLED)
@@ -138,5 +175,28 @@ clv_status llm_residency_choose(llm_runners *r)
             "core.objective weighs prompts, but plans cannot be compared, so "
             "weights for single tokens come first: %s",
             clv_last_error());
+    return CLV_OK;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Batches                                                                   */
+
+clv_status llm_residency_lengthen(llm_runners *r, uint32_t most)
+{
+    uint64_t work;
+    if (!r->params.scarce || r->fixed || r->params.n_plans)
+        return CLV_OK;
+    for (uint32_t n = most; n > r->n_batch; n /= 2) {
+        CLV_TRY(find_work(r, n, &work));
+        if (work > r->memory / WORK_PART)
+            continue;
+        r->n_batch = n;
+        r->reserve = work;
+        clv_log(r->model->ctx, CLV_LOG_INFO,
+                "prompts run in batches of up to %u tokens, as weights are "
+                "copied to devices for each, in %llu MiB of their memory",
+                n, (unsigned long long)(work >> 20));
+        return CLV_OK;
+    }
     return CLV_OK;
 }

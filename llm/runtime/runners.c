@@ -106,13 +106,18 @@ static void look_at_devices(llm_runners *r)
 {
     const uint64_t size = clv_model_describe(r->model)->size;
     r->fixed = r->params.scarce = false;
+    r->memory = UINT64_MAX;
     for (uint32_t i = 0; i < count_devices(r); i++) {
         clv_device *dev = device_at(r, i);
         if (!dev || clv_device_lost(dev))
             continue;
         r->fixed |=
             (clv_device_info_of(dev)->flags & CLV_DEVICE_STATIC_SHAPES) != 0;
-        r->params.scarce |= size > clv_device_room(dev);
+        if (size <= clv_device_room(dev))
+            continue;
+        r->params.scarce = true;
+        if (clv_device_info_of(dev)->memory_size < r->memory)
+            r->memory = clv_device_info_of(dev)->memory_size;
     }
 }
 
@@ -227,38 +232,28 @@ static void drop_others(llm_runners *r, uint32_t a, uint32_t b)
 /* ------------------------------------------------------------------------ */
 /* Weights that do not find room                                            */
 
-/* What the largest batch works on. */
-static clv_status find_reserve(llm_runners *r)
+/* Plans are made again if runs showed other costs than the lead was chosen by.
+ * The weights stay on devices until others take their place. */
+static void look_again(llm_runners *r)
 {
-    const llm_shape shape = {.n_tokens = r->n_batch};
-    llm_runner *runner;
-    if (r->reserve)
-        return CLV_OK;
-    CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
-    const clv_status status = llm_runner_work(runner, &r->params, &r->reserve);
-    llm_runner_destroy(runner);
-    return status;
+    if (!llm_residency_is_doubted(r))
+        return;
+    drop_others(r, 0, 0);
+    r->lead.n = 0;
 }
 
-clv_status llm_runners_settle(llm_runners *r)
-{
-    if (r->params.scarce)
-        CLV_TRY(find_reserve(r));
-    return r->lead.n ? CLV_OK : llm_residency_choose(r);
-}
-
-/* Whether runs of n tokens have the graph whose plan is made first. */
-static bool leads(const llm_runners *r, uint32_t n)
+/* Whether such runs have the graph whose plan is made first. */
+static bool leads(const llm_runners *r, const llm_request *request)
 {
     if (r->lead.n > 1 && r->fixed)
-        return n == r->lead.n;
-    return llm_choice_length(r, n) == r->lead.n_tokens;
+        return request->n == r->lead.n;
+    return llm_choice_length(r, request) == r->lead.n_tokens;
 }
 
 /* What the plan of such runs is to leave. */
-static uint64_t reserve_of(const llm_runners *r, uint32_t n)
+static uint64_t reserve_of(const llm_runners *r, const llm_request *request)
 {
-    return leads(r, n) ? r->reserve : 0;
+    return leads(r, request) ? r->reserve : 0;
 }
 
 /* Where not all weights find room, those of the lead's plan come first, of
@@ -271,8 +266,8 @@ static clv_status make_room(llm_runners *r, const llm_request *request)
                                                       : request->n_free,
                               .all_logits = request->all_logits};
     llm_runner *runner;
-    if (!r->params.scarce || leads(r, request->n) ||
-        is_there(r, llm_choice_length(r, request->n)))
+    if (!r->params.scarce || leads(r, request) ||
+        is_there(r, llm_choice_length(r, request)))
         return CLV_OK;
     drop_others(r, r->lead.n_tokens, 1);
     return r->n ? CLV_OK : llm_runners_get(r, &lead, &runner);
@@ -282,10 +277,10 @@ clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
                              const clv_device *dev, uint64_t bytes, double *ns)
 {
     if (clv_context_objective(r->model->ctx).prompt) {
-        CLV_TRY(llm_runners_settle(r));
+        CLV_TRY(llm_residency_choose(r));
         CLV_TRY(make_room(r, request));
     }
-    r->params.reserve = r->lead.n ? reserve_of(r, request->n) : 0;
+    r->params.reserve = r->lead.n ? reserve_of(r, request) : 0;
     const clv_status status = llm_choice_weigh(r, request, dev, bytes, ns);
     r->params.reserve = 0;
     return status;
@@ -295,7 +290,7 @@ clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
 static clv_status choose(llm_runners *r, const llm_request *request,
                          llm_runner **out)
 {
-    r->params.reserve = reserve_of(r, request->n);
+    r->params.reserve = reserve_of(r, request);
     clv_status status = llm_choice_make(r, request, out);
     if (!status) {
         if (r->params.scarce && (*out)->shape.n_tokens == r->lead.n_tokens &&
@@ -312,7 +307,8 @@ clv_status llm_runners_get(llm_runners *r, const llm_request *request,
                            llm_runner **out)
 {
     llm_runner *runner;
-    CLV_TRY(llm_runners_settle(r));
+    look_again(r);
+    CLV_TRY(llm_residency_choose(r));
     CLV_TRY(make_room(r, request));
     clv_status status = choose(r, request, &runner);
     if (!status && !runner->exec) {

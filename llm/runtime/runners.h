@@ -30,18 +30,23 @@ typedef struct llm_choice {
 /* Whose weights come first where a device does not hold all of them;
  * residency.h. */
 typedef struct llm_lead {
-    uint32_t n;        /* tokens of the runs whose plan is made first; 0: that
-                          is not chosen yet */
-    uint32_t n_tokens; /* of its graph */
+    uint32_t n;         /* tokens of the runs whose plan is made first; 0: that
+                           is not chosen yet */
+    uint32_t n_tokens;  /* of its graph */
+    uint32_t n_choices; /* so far */
 } llm_lead;
 
 typedef struct llm_runners {
     clv_model *model;
     const llm_kv_cache *cache;
     uint32_t n_batch;
+    uint32_t n_rows; /* tokens of a batch all logits of which are asked for, at
+                        most: rows of a vocabulary are long */
     llm_runner_params params; /* devices: owned, those that are not lost, or
                                  NULL: all of the context; plans: the session's
                                */
+    uint64_t memory;  /* bytes; of the least device that does not hold all
+                         weights */
     uint64_t reserve; /* that the largest batch works on; 0: not known */
     llm_lead lead;
     bool fixed;       /* one of them has static shapes */
@@ -70,8 +75,6 @@ typedef struct llm_request {
     bool flight;  /* several such runs will be under way at once */
 } llm_request;
 
-/* Chooses the lead, unless that is done. */
-clv_status llm_runners_settle(llm_runners *r);
 /* clv_session_weigh() of a run. */
 clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
                              const clv_device *dev, uint64_t bytes, double *ns);

@@ -2,8 +2,11 @@
 
 #include "../base/str.h"
 #include "choice.h"
+#include "evaluate.h"
 #include "profile.h"
+#include "residency.h"
 #include "session_loss.h"
+#include "split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +98,17 @@ static clv_status copy_plans(clv_session *s, const clv_session_params *p)
     return s->n_plans == p->n_plans ? CLV_OK : llm_no_memory("saved plans");
 }
 
+/* Where batches are better long, that is not compared for each text. */
+static clv_status lengthen(clv_session *s)
+{
+    const uint32_t most = llm_split_most(&s->splits);
+    CLV_TRY(
+        llm_residency_lengthen(&s->runners, most < s->n_ctx ? most : s->n_ctx));
+    if (s->runners.n_batch > s->n_batch)
+        s->splits.n_batch = s->n_batch = s->runners.n_batch;
+    return CLV_OK;
+}
+
 static clv_status init(clv_session *s, const clv_session_params *p)
 {
     CLV_TRY(set_params(s, p));
@@ -110,9 +124,10 @@ static clv_status init(clv_session *s, const clv_session_params *p)
     s->n_lost = llm_session_count_lost(s);
     s->runners.model = s->model;
     s->runners.cache = &s->cache;
-    s->runners.n_batch = s->n_batch;
-    return llm_runners_reset(&s->runners, s->devices, s->n_devices, s->plans,
-                             s->n_plans);
+    s->runners.n_batch = s->runners.n_rows = s->n_batch;
+    CLV_TRY(llm_runners_reset(&s->runners, s->devices, s->n_devices, s->plans,
+                              s->n_plans));
+    return p->n_batch ? CLV_OK : lengthen(s);
 }
 
 clv_status clv_session_create(clv_model *model,
@@ -323,7 +338,7 @@ clv_status clv_session_first(clv_session *session, uint32_t *n)
         return clv_error(CLV_ERR_INVALID,
                          "clv_session_first: no session or no result");
     CLV_TRY(llm_session_leave_lost_out(session));
-    CLV_TRY(llm_runners_settle(&session->runners));
+    CLV_TRY(llm_residency_choose(&session->runners));
     *n = session->runners.lead.n;
     return CLV_OK;
 }
@@ -338,7 +353,10 @@ clv_status clv_session_weigh(clv_session *session, uint32_t n,
                          n);
     const llm_request request = {.n = n, .n_free = session->n_ctx};
     CLV_TRY(llm_session_leave_lost_out(session));
-    return llm_runners_weigh(&session->runners, &request, dev, bytes, ns);
+    const clv_status status =
+        llm_runners_weigh(&session->runners, &request, dev, bytes, ns);
+    llm_session_forget_dropped(session);
+    return status;
 }
 
 clv_status clv_session_profile(clv_session *session, const uint32_t *lengths,

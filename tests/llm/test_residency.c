@@ -6,7 +6,7 @@
 #include "rig.h"
 #include "temp.h"
 
-#include "runtime/runner.h"
+#include "runtime/session.h"
 #include "../../core/plan/plan.h"
 
 #include <stdio.h>
@@ -22,18 +22,24 @@ typedef struct phases {
 
 static temp cache;
 
+/* The model on a card that holds about half of it. */
+static void open_model(rig_world *w, const char *name, unsigned mib,
+                       const char *objective, clv_model **model)
+{
+    char settings[512];
+    snprintf(settings, sizeof settings,
+             "core.plugins=npu_sim npu_sim.compute=off npu_sim:card.memory=%u "
+             "core.plan=auto core.profile=auto core.cache_dir=%s "
+             "core.objective=%s",
+             mib, cache.dir, objective);
+    rig_open(w, "soc/small-card.ini", settings);
+    assert_ok(clv_model_load(w->ctx, name, NULL, model));
+}
+
 static clv_session *open_session(rig_world *w, const char *objective,
                                  clv_model **model)
 {
-    char settings[512];
-    snprintf(
-        settings, sizeof settings,
-        "core.plugins=npu_sim npu_sim.compute=off npu_sim:card.memory=1500 "
-        "core.plan=auto core.profile=auto core.cache_dir=%s "
-        "core.objective=%s",
-        cache.dir, objective);
-    rig_open(w, "soc/small-card.ini", settings);
-    assert_ok(clv_model_load(w->ctx, "synth:gemma-2b:q8_0:zero", NULL, model));
+    open_model(w, "synth:gemma-2b:q8_0:zero", 1500, objective, model);
     return rig_session(*model, 4096, N_BATCH, CLV_DTYPE_F16);
 }
 
@@ -144,6 +150,84 @@ static void test_after(void **state)
     }
 }
 
+/* The lead is chosen again after a run that showed other costs, and not for
+ * ever. */
+static void test_other_costs(void **state)
+{
+    (void)state;
+    rig_world w;
+    clv_model *model;
+    const clv_plan *plan;
+    uint32_t first;
+    clv_session *s = open_session(&w, "2048:16", &model);
+    llm_runners *r = &s->runners;
+    assert_ok(clv_session_prepare(s, N_BATCH, &plan));
+    assert_int_equal(r->lead.n, N_BATCH);
+    r->lead.n_choices = 2;
+    for (int times = 0; times < 2; times++) {
+        r->lead.n = r->lead.n_tokens = 1; /* as if it had been chosen */
+        r->items[0]->learned = CLV_LEARNED_LITTLE;
+        assert_ok(clv_session_prepare(s, 1, &plan));
+        assert_ok(clv_session_first(s, &first));
+        assert_int_equal(first, 1);
+        r->items[0]->learned = CLV_LEARNED_COSTS;
+        assert_ok(clv_session_prepare(s, N_BATCH, &plan));
+        assert_ok(clv_session_first(s, &first));
+        assert_int_equal(first, times ? 1 : N_BATCH);
+    }
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    rig_close(&w);
+}
+
+static uint32_t batch_of(clv_session *s, uint32_t n)
+{
+    clv_batches batches;
+    assert_ok(clv_session_batches(s, n, &batches));
+    return batches.n_batch;
+}
+
+static uint32_t usual_batch(clv_model *model, uint32_t n_ctx, uint32_t asked)
+{
+    clv_session *s = rig_session(model, n_ctx, asked, CLV_DTYPE_F16);
+    const uint32_t n = batch_of(s, n_ctx);
+    clv_session_destroy(s);
+    return n;
+}
+
+/* Nobody asked for a length: longer batches than usual, if the card has room
+ * for what they work on, but not where all logits are asked for. */
+static void test_long_batches(void **state)
+{
+    (void)state;
+    static const char name[] = "synth:llama-1b:f16:zero";
+    rig_world w;
+    clv_model *model;
+    int32_t ids[700] = {0};
+    const float *logits;
+    open_model(&w, name, 1500, "0", &model);
+    assert_int_equal(usual_batch(model, 4096, 0), 1024);
+    assert_int_equal(usual_batch(model, 4096, 256), 256);
+    assert_int_equal(usual_batch(model, 256, 0), 256);
+    clv_session *s = rig_session(model, 4096, 0, CLV_DTYPE_F16);
+    assert_ok(clv_session_eval(s, ids, 700, CLV_LOGITS_LAST, &logits));
+    assert_int_equal(s->latest->shape.n_tokens, 1024);
+    assert_ok(clv_session_truncate(s, 0));
+    assert_ok(clv_session_eval(s, ids, 512, CLV_LOGITS_ALL, &logits));
+    assert_int_equal(s->latest->shape.n_tokens, 512);
+    assert_ok(clv_session_eval(s, ids, 700, CLV_LOGITS_ALL, &logits));
+    assert_true(s->latest->shape.n_tokens <= 512);
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    rig_close(&w);
+    open_model(&w, name, 8192, "0", &model); /* it holds all weights */
+    s = rig_session(model, 4096, 0, CLV_DTYPE_F16);
+    assert_int_equal(s->n_batch, 512);
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    rig_close(&w);
+}
+
 static void test_bad_values(void **state)
 {
     (void)state;
@@ -183,8 +267,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_after),
+        cmocka_unit_test(test_texts),       cmocka_unit_test(test_after),
+        cmocka_unit_test(test_other_costs), cmocka_unit_test(test_long_batches),
         cmocka_unit_test(test_bad_values),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
