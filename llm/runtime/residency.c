@@ -9,8 +9,9 @@
 #define GAIN 0.01
 /* So often the lead is chosen: runs correct costs less and less. */
 #define MAX_CHOICES 3
-/* A batch that nobody asked for works on this part of a memory, at most. */
-#define WORK_PART 12
+/* A longer batch that nobody asked for works on this part of a memory more than
+ * a usual one, at most. */
+#define MORE_PART 16
 
 typedef struct comparison {
     llm_runners *r;
@@ -183,12 +184,13 @@ clv_status llm_residency_choose(llm_runners *r)
 
 clv_status llm_residency_lengthen(llm_runners *r, uint32_t most)
 {
-    uint64_t work;
-    if (!r->params.scarce || r->fixed || r->params.n_plans)
+    uint64_t usual, work;
+    if (!r->params.scarce || r->fixed || r->params.n_plans || most <= r->n_batch)
         return CLV_OK;
+    CLV_TRY(find_work(r, r->n_batch, &usual));
     for (uint32_t n = most; n > r->n_batch; n /= 2) {
         CLV_TRY(find_work(r, n, &work));
-        if (work > r->memory / WORK_PART)
+        if (work > usual + r->memory / MORE_PART)
             continue;
         r->n_batch = n;
         r->reserve = work;
