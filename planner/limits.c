@@ -93,7 +93,7 @@ uint64_t planner_limits_over(const clv_plan *plan, uint32_t device)
     if (!bytes || d->room == UINT64_MAX)
         return 0;
     const uint64_t weights = weight_bytes(plan, device);
-    const uint64_t left = planner_workspace(plan->source, d);
+    const uint64_t left = planner_beside_weights(plan->source, d);
     const uint64_t most = weights && d->room > left ? d->room - left : 0;
     const uint64_t over = weights > most ? weights - most : 0;
     return bytes > d->room && bytes - d->room > over ? bytes - d->room : over;

@@ -11,7 +11,7 @@
 #define MAX_CHOICES 3
 /* A longer batch that nobody asked for works on this part of a memory more than
  * a usual one, at most. */
-#define MORE_PART 16
+#define MORE_PART 8
 
 typedef struct comparison {
     llm_runners *r;
@@ -185,7 +185,8 @@ clv_status llm_residency_choose(llm_runners *r)
 clv_status llm_residency_lengthen(llm_runners *r, uint32_t most)
 {
     uint64_t usual, work;
-    if (!r->params.scarce || r->fixed || r->params.n_plans || most <= r->n_batch)
+    if (!r->params.scarce || r->fixed || r->params.n_plans ||
+        most <= r->n_batch)
         return CLV_OK;
     CLV_TRY(find_work(r, r->n_batch, &usual));
     for (uint32_t n = most; n > r->n_batch; n /= 2) {

@@ -17,6 +17,6 @@ clv_status llm_residency_choose(llm_runners *r);
 /* Whether runs showed other costs since the lead was chosen. */
 bool llm_residency_is_doubted(const llm_runners *r);
 /* Where devices do not hold all weights, makes n_batch longer, up to `most`, if
- * such a batch works on no more than before and a sixteenth of their memory.
+ * such a batch works on no more than before and an eighth of their memory.
  * Nothing is planned yet. */
 clv_status llm_residency_lengthen(llm_runners *r, uint32_t most);

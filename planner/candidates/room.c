@@ -21,6 +21,8 @@
  * next one, and maybe in another form, beside values. */
 #define PASSING_PART 4
 #define LEAST_PASSING_PART 16
+/* No plan has to leave more of the memory for states that it has elsewhere. */
+#define STATES_PART 2
 /* And of what the first plan left, the part for weights which only other plans
  * use. */
 #define LEFT_PART 8
@@ -156,6 +158,17 @@ uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of)
         return less(known_work(graph, of), of->given);
     const uint64_t passing = PASSING * largest_weight(graph, part);
     return less(larger(part, of->work) + larger(passing, part), of->given);
+}
+
+uint64_t planner_beside_weights(const clv_graph *graph,
+                                const core_plan_device *of)
+{
+    const uint64_t workspace = planner_workspace(graph, of);
+    if (!planner_is_scarce(graph, of))
+        return workspace;
+    const uint64_t states = less(of->room, beside_states(graph, of));
+    const uint64_t most = of->room / STATES_PART;
+    return workspace + (states < most ? states : most);
 }
 
 uint64_t planner_room_to_hold(const clv_graph *graph,

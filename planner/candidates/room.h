@@ -15,6 +15,9 @@ uint64_t planner_cut_work(const core_plan_device *of);
 /* Of the device's room, what weights that are held leave to the rest, beside
  * what that has already. */
 uint64_t planner_workspace(const clv_graph *graph, const core_plan_device *of);
+/* The same, and what is left for states that other plans may have there. */
+uint64_t planner_beside_weights(const clv_graph *graph,
+                                const core_plan_device *of);
 /* For weights of the graph that the device does not hold yet. Where not all of
  * them find room, those of the first plan stay, and what they leave is for what
  * other plans work on. */

@@ -22,16 +22,15 @@ typedef struct phases {
 
 static temp cache;
 
-/* The model on a card that holds about half of it. */
-static void open_model(rig_world *w, const char *name, unsigned mib,
-                       const char *objective, clv_model **model)
+/* The model on a card that does not hold it all, or does. */
+static void open_model(rig_world *w, const char *name, const char *more,
+                       clv_model **model)
 {
     char settings[512];
     snprintf(settings, sizeof settings,
-             "core.plugins=npu_sim npu_sim.compute=off npu_sim:card.memory=%u "
-             "core.plan=auto core.profile=auto core.cache_dir=%s "
-             "core.objective=%s",
-             mib, cache.dir, objective);
+             "core.plugins=npu_sim npu_sim.compute=off core.plan=auto "
+             "core.profile=auto core.cache_dir=%s %s",
+             cache.dir, more);
     rig_open(w, "soc/small-card.ini", settings);
     assert_ok(clv_model_load(w->ctx, name, NULL, model));
 }
@@ -39,7 +38,10 @@ static void open_model(rig_world *w, const char *name, unsigned mib,
 static clv_session *open_session(rig_world *w, const char *objective,
                                  clv_model **model)
 {
-    open_model(w, "synth:gemma-2b:q8_0:zero", 1500, objective, model);
+    char more[64];
+    snprintf(more, sizeof more, "npu_sim:card.memory=1500 core.objective=%s",
+             objective);
+    open_model(w, "synth:gemma-2b:q8_0:zero", more, model);
     return rig_session(*model, 4096, N_BATCH, CLV_DTYPE_F16);
 }
 
@@ -205,7 +207,7 @@ static void test_long_batches(void **state)
     clv_model *model;
     int32_t ids[700] = {0};
     const float *logits;
-    open_model(&w, name, 1500, "0", &model);
+    open_model(&w, name, "npu_sim:card.memory=1100", &model);
     assert_int_equal(usual_batch(model, 4096, 0), 1024);
     assert_int_equal(usual_batch(model, 4096, 256), 256);
     assert_int_equal(usual_batch(model, 256, 0), 256);
@@ -220,9 +222,37 @@ static void test_long_batches(void **state)
     clv_session_destroy(s);
     clv_model_destroy(model);
     rig_close(&w);
-    open_model(&w, name, 8192, "0", &model); /* it holds all weights */
+    open_model(&w, name, "npu_sim:card.memory=8192", &model);
     s = rig_session(model, 4096, 0, CLV_DTYPE_F16);
-    assert_int_equal(s->n_batch, 512);
+    assert_int_equal(s->n_batch, 512); /* it holds all weights */
+    clv_session_destroy(s);
+    clv_model_destroy(model);
+    rig_close(&w);
+}
+
+/* Work there begins and ends so slowly that single tokens have the first layers
+ * on the card and the others not. A prompt, which has all layers' attention
+ * there, finds room for its cache and for weights that pass through. */
+static void test_few_exchanges(void **state)
+{
+    (void)state;
+    rig_world w;
+    clv_model *model;
+    const clv_plan *plan;
+    uint32_t n_streamed = 0;
+    open_model(&w, "synth:llama-1b:f16:zero",
+               "npu_sim:card.memory=1500 npu_sim:card.submit_us=600 "
+               "npu_sim:card.wait_poll_us=300 npu_sim:card.wait_block_us=300",
+               &model);
+    clv_session *s = rig_session(model, 16384, 1024, CLV_DTYPE_F16);
+    assert_ok(clv_session_prepare(s, 1, &plan));
+    const double one_ns = clv_plan_summarise(plan).predicted_ns;
+    assert_ok(clv_session_prepare(s, 1024, &plan));
+    print_message("%.1f and %.1f ms\n", one_ns * 1e-6,
+                  clv_plan_summarise(plan).predicted_ns * 1e-6);
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        n_streamed += plan->pieces[i].streamed;
+    assert_true(n_streamed > 0);
     clv_session_destroy(s);
     clv_model_destroy(model);
     rig_close(&w);
@@ -267,8 +297,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),       cmocka_unit_test(test_after),
-        cmocka_unit_test(test_other_costs), cmocka_unit_test(test_long_batches),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_after),
+        cmocka_unit_test(test_other_costs),
+        cmocka_unit_test(test_long_batches),
+        cmocka_unit_test(test_few_exchanges),
         cmocka_unit_test(test_bad_values),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
