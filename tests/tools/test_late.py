@@ -118,8 +118,11 @@ class Blocks(Case):
     def test_text_goes_on(self):
         values = ("core.probe=off", "core.wait_timeout=7", "hostile.devices=1")
         with ThreadPoolExecutor() as pool:
-            runs = [pool.submit(self.cleave, *self.arguments(mode, *values))
-                    for mode, *_ in self.CASES]
+            # What one has compiled, none finds in the cache.
+            runs = [pool.submit(self.cleave, *self.arguments(
+                        mode, "core.cache_dir=" + self.path("late-%d" % i),
+                        *values))
+                    for i, (mode, *_) in enumerate(self.CASES)]
         right = self.goes_on("error:submit")
         for run, (mode, slow, given_up) in zip(runs, self.CASES):
             result = run.result()
@@ -127,14 +130,19 @@ class Blocks(Case):
                 self.assertEqual(result.code, 0, result.err)
                 self.assertEqual(result.text, right.text)
                 # A busy machine makes others late, too.
-                told, going_on = [
+                lines = [
                     line for line in result.err.splitlines()
                     if "'hostile:0'" in line and
                     (" warn: " in line or " error: " in line)]
-                for text in ("device 'hostile:0': ", slow, "step 0 ("):
-                    self.assertIn(text, told)
+                # Nothing is told while the process is busy, as sanitizers may
+                # keep it.
+                if not cli.SANITIZED or len(lines) > 1:
+                    told = lines.pop(0)
+                    for text in ("device 'hostile:0': ", slow, "step 0 ("):
+                        self.assertIn(text, told)
+                self.assertEqual(len(lines), 1, result.err)
                 for text in ("device 'hostile:0'", given_up):
-                    self.assertIn(text, going_on)
+                    self.assertIn(text, lines[0])
 
     def test_signals(self):
         """The first one ends the process, wherever the plugin keeps it."""
