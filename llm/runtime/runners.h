@@ -45,7 +45,7 @@ typedef struct llm_runners {
     llm_runner_params params; /* devices: owned, those that are not lost, or
                                  NULL: all of the context; plans: the session's
                                */
-    uint64_t memory;  /* bytes; of the least device that does not hold all
+    uint64_t memory;  /* bytes of the smallest device that does not hold all
                          weights */
     uint64_t reserve; /* that the largest batch works on; 0: not known */
     llm_lead lead;

@@ -98,7 +98,8 @@ static clv_status copy_plans(clv_session *s, const clv_session_params *p)
     return s->n_plans == p->n_plans ? CLV_OK : llm_no_memory("saved plans");
 }
 
-/* Where batches are better long, that is not compared for each text. */
+/* Batches that are long because weights are streamed are not compared with
+ * others for each text. */
 static clv_status lengthen(clv_session *s)
 {
     const uint32_t most = llm_split_most(&s->splits);

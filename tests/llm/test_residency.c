@@ -182,19 +182,13 @@ static void test_other_costs(void **state)
     rig_close(&w);
 }
 
-static uint32_t batch_of(clv_session *s, uint32_t n)
-{
-    clv_batches batches;
-    assert_ok(clv_session_batches(s, n, &batches));
-    return batches.n_batch;
-}
-
 static uint32_t usual_batch(clv_model *model, uint32_t n_ctx, uint32_t asked)
 {
     clv_session *s = rig_session(model, n_ctx, asked, CLV_DTYPE_F16);
-    const uint32_t n = batch_of(s, n_ctx);
+    clv_batches batches;
+    assert_ok(clv_session_batches(s, n_ctx, &batches));
     clv_session_destroy(s);
-    return n;
+    return batches.n_batch;
 }
 
 /* Nobody asked for a length: longer batches than usual, if the card has room
