@@ -214,6 +214,98 @@ static void run_depth(kit *k, const void *arg)
     p->api.timeline_destroy(gate);
 }
 
+/* Large copies of bytes and of rows in copy queues, and small ones of queue 0
+ * beside them: nothing is lost, whatever plugins cut them into. */
+typedef struct large {
+    kit *k;
+    kit_plugin *p;
+    uint8_t *data; /* [LARGE] */
+    clv_plugin_buffer *host, *far, *back, *small;
+    clv_plugin_timeline *copied, *aside;
+} large;
+
+enum {
+    LARGE = 40000012,
+    BYTES = LARGE - 5,
+    ROW = 7001,
+    PITCH = 8000,
+    N_ROWS = LARGE / PITCH,
+    SMALL = 64 << 10,
+    N_SMALL = 16
+};
+
+static uint8_t *bytes(kit *k)
+{
+    uint8_t *data = malloc(LARGE);
+    KIT_CHECK(k, data, "no memory for %d bytes", LARGE);
+    return data;
+}
+
+static void check_large(large *l, uint32_t queue, bool rows, uint64_t turn)
+{
+    kit_plugin *p = l->p;
+    clv_command copy = kit_copy(l->far, 0, l->host, 0, rows ? ROW : BYTES),
+                zero = kit_fill(l->far, 0, LARGE, 0),
+                aside = kit_copy(l->small, 0, l->host, 4, SMALL),
+                back = kit_copy(l->back, 0, l->far, 0, LARGE);
+    clv_timeline_point end = kit_point(l->copied, turn);
+    copy.n_rows = rows ? N_ROWS : 0;
+    copy.src_pitch = copy.dst_pitch = PITCH;
+    kit_do(p, &zero, 1, "a fill");
+    KIT_OK(l->k, kit_submit_to(p, queue, &copy, 1, NULL, &end, 0),
+           "submit of a large copy to queue %u", (unsigned)queue);
+    for (uint64_t i = 1; i <= N_SMALL; i++) {
+        clv_timeline_point small = kit_point(l->aside, turn * N_SMALL + i);
+        KIT_OK(l->k, kit_submit_to(p, 0, &aside, 1, NULL, &small, 0),
+               "submit of a small copy beside a large one");
+        kit_await(p, l->aside, small.value, "a small copy beside a large one");
+    }
+    kit_await(p, l->copied, turn, "a large copy");
+    kit_do(p, &back, 1, "a copy back");
+    uint8_t *got = bytes(l->k);
+    kit_bytes_get(p, kit_visible_type(p), l->back, 0, got, LARGE);
+    for (uint64_t i = 0; i < LARGE; i++) {
+        const bool copied =
+            rows ? i % PITCH < ROW && i / PITCH < N_ROWS : i < BYTES;
+        const uint8_t want = copied ? l->data[i] : 0;
+        KIT_CHECK(l->k, got[i] == want,
+                  "queue %u: byte %llu of a copy of %s is %#x, not %#x",
+                  (unsigned)queue, (unsigned long long)i,
+                  rows ? "5000 rows" : "40 MB", got[i], want);
+    }
+    free(got);
+}
+
+static void run_large(kit *k, const void *arg)
+{
+    kit_plugin *p = kit_under_test(k);
+    const uint32_t visible = kit_visible_type(p);
+    large l = {k,
+               p,
+               bytes(k),
+               kit_buffer(p, visible, LARGE),
+               kit_buffer(p, 0, LARGE),
+               kit_buffer(p, visible, LARGE),
+               kit_buffer(p, 0, SMALL),
+               kit_timeline(p, 0),
+               kit_timeline(p, 0)};
+    (void)arg;
+    for (uint64_t i = 0; i < LARGE; i++)
+        l.data[i] = kit_pattern(i, 3);
+    kit_bytes_put(p, visible, l.host, 0, l.data, LARGE);
+    for (uint32_t q = 0; q <= p->info.copy_queues; q++) {
+        check_large(&l, q, false, 2 * q + 1);
+        check_large(&l, q, true, 2 * q + 2);
+    }
+    p->api.timeline_destroy(l.copied);
+    p->api.timeline_destroy(l.aside);
+    p->api.buffer_free(l.host);
+    p->api.buffer_free(l.far);
+    p->api.buffer_free(l.back);
+    p->api.buffer_free(l.small);
+    free(l.data);
+}
+
 static void run_refused(kit *k, const void *arg)
 {
     kit_plugin *p = kit_under_test(k);
@@ -299,6 +391,7 @@ void sync_list_queues(kit_list *l)
     kit_add(l, KIT_PER_DEVICE, copies, run_steps, &yes, "queues.waits");
     kit_add(l, KIT_PER_DEVICE, copies, run_program, NULL, "queues.program");
     kit_add(l, KIT_PER_DEVICE, copies, run_depth, NULL, "queues.depth");
+    kit_add(l, KIT_PER_DEVICE, copies, run_large, NULL, "queues.large_copies");
     kit_add(l, KIT_PER_DEVICE, copies, run_failure, NULL,
             "queues.failure_of_work");
     kit_add(l, KIT_PER_DEVICE, copies, run_failure, &yes,

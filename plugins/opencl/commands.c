@@ -1,6 +1,6 @@
 /* Copies and fills. */
 #include "memory.h"
-#include "queue.h"
+#include "pieces.h"
 
 #include <string.h>
 
@@ -168,12 +168,56 @@ static cl_int copy(clv_plugin_device *dev, const ocl_job *job,
                                 : copy_bytes(dev, job, c, event);
 }
 
-cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
-                const clv_command *c)
+/* The copy, or a piece of it, and its event where somebody asks for it. */
+static cl_int enqueue_copy(ocl_queue *q, ocl_job *job, uint32_t i,
+                           const clv_command *c, bool ends, uint64_t under_way)
 {
-    return c->size ? copy(dev, job, c,
-                          ocl_span_begin(job, i, CLV_NO_TENSOR, "copy"))
-                   : CL_SUCCESS;
+    cl_event own = NULL;
+    cl_event *span = ocl_span_begin(job, i, CLV_NO_TENSOR, "copy");
+    const cl_int error = copy(q->dev, job, c,
+                              span                ? span
+                              : ends || under_way ? &own
+                                                  : NULL);
+    const cl_event event = span ? *span : own;
+    if (!error && ends)
+        ocl_end_with(q->dev, job, event);
+    if (!error && under_way)
+        ocl_pieces_add(q, event, under_way);
+    if (own)
+        q->dev->cl->ReleaseEvent(own);
+    return error;
+}
+
+static cl_int copy_in_pieces(ocl_queue *q, ocl_job *job, uint32_t i,
+                             const clv_command *c, bool ends)
+{
+    const uint32_t n = ocl_count_pieces(c);
+    cl_int error = CL_SUCCESS;
+    for (uint32_t k = 0; k < n && !error; k++) {
+        const clv_command piece = ocl_piece_of(c, k);
+        const uint64_t bytes = piece.size * clv_copy_rows(&piece);
+        ocl_pieces_wait(q, bytes);
+        error = enqueue_copy(q, job, i, &piece, ends && k + 1 == n, bytes);
+        if (!error)
+            error = q->dev->cl->Flush(job->queue);
+    }
+    return error;
+}
+
+bool ocl_is_upload(const clv_command *c)
+{
+    return c->kind == CLV_COMMAND_COPY && is_pinned(ocl_buffer_of(c->src)) &&
+           !is_pinned(ocl_buffer_of(c->dst));
+}
+
+cl_int ocl_copy(ocl_queue *q, ocl_job *job, uint32_t i, const clv_command *c)
+{
+    const bool ends = i + 1 == job->job->submit.n_commands;
+    if (!c->size)
+        return CL_SUCCESS;
+    return job->job->submit.queue && ocl_is_upload(c)
+               ? copy_in_pieces(q, job, i, c, ends)
+               : enqueue_copy(q, job, i, c, ends, 0);
 }
 
 /* size is a multiple of unit, and at, too. */

@@ -12,9 +12,16 @@
 
 #define OCL_QUEUE_DEPTH 256
 #define OCL_MAX_QUEUES 2
+#define OCL_MAX_PIECES 16
 
 typedef struct ocl_job ocl_job;       /* queue.h */
 typedef struct ocl_source ocl_source; /* source.h */
+
+/* An enqueued piece of a copy. */
+typedef struct ocl_under_way {
+    cl_event event;
+    uint64_t size;
+} ocl_under_way;
 
 /* One of the device's queues: the driver's, in order, of submits that are not
  * recorded and of those that are, and what the threads of queue.c share. */
@@ -23,6 +30,9 @@ typedef struct ocl_queue {
     cl_command_queue plain, timed;
     cl_command_queue now; /* the one of both that works; the first thread's */
     cl_mem scratch;       /* for moves within pinned memory, or NULL */
+    ocl_under_way pieces[OCL_MAX_PIECES]; /* in order; the first thread's */
+    uint32_t n_pieces;
+    uint64_t pieces_bytes; /* of them all */
     bool completes;
     pthread_t completer; /* waits for what flies, and signals */
     /* By the lock of dev->base.queue: */
@@ -53,6 +63,8 @@ struct clv_plugin_device {
     cl_context context;
     ocl_queue queues[OCL_MAX_QUEUES]; /* [1 + copy_queues] clv_submit.queue */
     ocl_waits waits;
+    uint32_t n_uploads; /* jobs of queue 0 that copy to the device and are under
+                           way; atomic */
     cl_command_queue side; /* of what the host does beside them: compiling,
                               flushing, the clock */
     cl_mem tick;           /* 4 bytes, for the clock */

@@ -1,5 +1,6 @@
 #include "queue.h"
 #include "memory.h"
+#include "pieces.h"
 #include "program.h"
 #include "wait.h"
 
@@ -36,13 +37,19 @@ cl_event *ocl_span_begin(ocl_job *job, uint32_t command, uint32_t node,
     return &span->event;
 }
 
-static clv_status enqueue_command(clv_plugin_device *dev, ocl_job *job,
-                                  uint32_t i)
+void ocl_end_with(clv_plugin_device *dev, ocl_job *job, cl_event event)
 {
+    if (!dev->cl->RetainEvent(event))
+        job->last = event;
+}
+
+static clv_status enqueue_command(ocl_queue *q, ocl_job *job, uint32_t i)
+{
+    clv_plugin_device *dev = q->dev;
     const clv_command *c = &job->job->submit.commands[i];
     if (c->kind == CLV_COMMAND_RUN)
         return ocl_program_enqueue(c->program, job->queue, job, i, c);
-    cl_int error = c->kind == CLV_COMMAND_COPY ? ocl_copy(dev, job, i, c)
+    cl_int error = c->kind == CLV_COMMAND_COPY ? ocl_copy(q, job, i, c)
                                                : ocl_fill(dev, job, i, c);
     if (error)
         snprintf(job->message, sizeof job->message,
@@ -65,6 +72,16 @@ static cl_int switch_queue(ocl_queue *q, ocl_job *job)
     return error;
 }
 
+/* Of jobs of queue 0, for which other queues make way. */
+static void count_uploads(ocl_queue *q, ocl_job *job)
+{
+    const clv_submit *s = &job->job->submit;
+    for (uint32_t i = 0; i < s->n_commands && !s->queue; i++)
+        job->uploads |= ocl_is_upload(&s->commands[i]);
+    if (job->uploads)
+        __atomic_add_fetch(&q->dev->n_uploads, 1, __ATOMIC_RELAXED);
+}
+
 /* On the queue's thread. What was enqueued before something failed runs all the
  * same, so that its end is to be waited for. */
 static void enqueue(ocl_queue *q, ocl_job *job)
@@ -73,13 +90,14 @@ static void enqueue(ocl_queue *q, ocl_job *job)
     const ocl_api *cl = q->dev->cl;
     if (!s->n_commands)
         return;
+    count_uploads(q, job);
     cl_int error = switch_queue(q, job);
     if (!error && job->n_after)
         error = cl->EnqueueBarrierWithWaitList(job->queue, job->n_after,
                                                job->after, NULL);
     for (uint32_t i = 0; i < s->n_commands && !job->status && !error; i++)
-        job->status = enqueue_command(q->dev, job, i);
-    if (!error)
+        job->status = enqueue_command(q, job, i);
+    if (!error && !job->last)
         error = cl->EnqueueMarkerWithWaitList(job->queue, 0, NULL, &job->last);
     if (!error)
         error = cl->Flush(job->queue);
@@ -237,6 +255,8 @@ static void end(ocl_queue *q, ocl_job *job)
         job->status = clv_queue_settle(queue, s, job->message);
     if (job->status == CLV_ERR_DEVICE_LOST && job->last)
         clv_queue_lose(queue, job->message);
+    if (job->uploads)
+        __atomic_sub_fetch(&q->dev->n_uploads, 1, __ATOMIC_RELAXED);
     q->flying = job->next;
     queue->fifos[s->queue].n_jobs--;
     if (!job->status)
@@ -290,7 +310,10 @@ static uint32_t count_spans(const clv_submit *s)
     uint32_t n = 0;
     for (uint32_t i = 0; s->correlation && i < s->n_commands; i++) {
         const clv_command *c = clv_at(s->commands, i, s->command_stride);
-        n += c->kind == CLV_COMMAND_RUN ? c->program->code->n_dispatches : 1;
+        n += c->kind == CLV_COMMAND_RUN ? c->program->code->n_dispatches
+             : c->kind == CLV_COMMAND_COPY && c->size && s->queue > 0
+                 ? ocl_count_pieces(c)
+                 : 1;
     }
     return n;
 }
@@ -360,9 +383,11 @@ clv_status ocl_queue_open(clv_plugin_device *dev)
 void ocl_queue_close(clv_plugin_device *dev)
 {
     clv_queue_stop(dev->base.queue);
-    for (uint32_t i = 0; i < OCL_MAX_QUEUES; i++)
+    for (uint32_t i = 0; i < OCL_MAX_QUEUES; i++) {
         if (dev->queues[i].completes)
             pthread_join(dev->queues[i].completer, NULL);
+        ocl_pieces_finish(&dev->queues[i]);
+    }
     clv_queue_destroy(dev->base.queue);
     dev->base.queue = NULL;
 }

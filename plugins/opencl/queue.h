@@ -24,6 +24,7 @@ struct ocl_job {
     ocl_job *next;
     cl_command_queue queue; /* where it was enqueued; NULL: it was not */
     cl_event last;   /* the end of what was enqueued; NULL: nothing was */
+    bool uploads;    /* it counts in n_uploads */
     cl_event *after; /* [n_after] of another queue, to be over before */
     uint32_t n_after;
     clv_status status;
@@ -41,11 +42,19 @@ clv_status ocl_submit(clv_plugin_device *dev, const clv_submit *submit);
 cl_event *ocl_span_begin(ocl_job *job, uint32_t command, uint32_t node,
                          const char *name);
 
+/* The last command's own event, if it is of the last thing that the job
+ * enqueues. A copy's own event ends before a marker after it can: a marker
+ * waits for copies of other queues, too, with NVIDIA's driver. */
+void ocl_end_with(clv_plugin_device *dev, ocl_job *job, cl_event event);
+
 /* Of spans whose events have ended. */
 void ocl_read_times(clv_plugin_device *dev, ocl_job *job);
 
+/* Whether a command copies from the host's memory to the device's. */
+bool ocl_is_upload(const clv_command *c);
+
 /* A COPY or FILL that was checked, of command i. */
-cl_int ocl_copy(clv_plugin_device *dev, ocl_job *job, uint32_t i,
+cl_int ocl_copy(ocl_queue *queue, ocl_job *job, uint32_t i,
                 const clv_command *c);
 cl_int ocl_fill(clv_plugin_device *dev, ocl_job *job, uint32_t i,
                 const clv_command *c);

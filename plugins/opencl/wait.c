@@ -30,7 +30,7 @@ static cl_int wait_by_driver(clv_plugin_device *dev, cl_event event)
     return error;
 }
 
-static bool has_ended(clv_plugin_device *dev, cl_event event)
+bool ocl_has_ended(clv_plugin_device *dev, cl_event event)
 {
     cl_int status;
     return dev->cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
@@ -43,7 +43,7 @@ cl_int ocl_wait(clv_plugin_device *dev, cl_event event)
     clv_spin spin = {0, 0};
     if (!driver_polls(&dev->waits))
         return wait_by_driver(dev, event);
-    while (!has_ended(dev, event))
+    while (!ocl_has_ended(dev, event))
         clv_spin_or_sleep(&spin, &dev->base.queue->spin, POLL_NS);
     return dev->cl->WaitForEvents(1, &event); /* what the device wrote is seen
                                                  only after a wait */

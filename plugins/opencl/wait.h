@@ -13,3 +13,6 @@
 
 /* Until the event has ended; an error is the event's or the wait's. */
 cl_int ocl_wait(clv_plugin_device *dev, cl_event event);
+
+/* Whether the event has ended, maybe by an error. */
+bool ocl_has_ended(clv_plugin_device *dev, cl_event event);
