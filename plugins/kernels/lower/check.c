@@ -290,22 +290,33 @@ void gpu_check_node(const gpu_target *target, const clv_subgraph *graph,
         node->caps.answer = CLV_ANSWER_NO;
 }
 
-/* An upper bound for most kernels: the inputs in another form, some of them
- * twice, parts of weights, and the output, where it is an intermediate value of
- * the program. */
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t gpu_parts_bytes(const gpu_node *node)
+{
+    return at_most(GPU_MAX_PARTS * gpu_extent(&node->out), GPU_PART_BYTES);
+}
+
+/* An upper bound for most programs: what the op's kernels take, the output,
+ * which a program that fuses nodes may keep in memory of its own, parts of
+ * weights, and where values lie in slices, inputs as rows. */
 static uint64_t scratch_of(const gpu_node *node)
 {
     uint64_t size = gpu_extent(&node->out);
+    if (node->op->scratch)
+        size += node->op->scratch(node);
     for (uint32_t i = 0; i < CLV_OP_OPERANDS; i++) {
         const uint32_t usage = node->in[i].d.usage;
-        const uint64_t extent =
-            gpu_has(&node->in[i]) ? gpu_extent(&node->in[i]) : 0;
+        if (!gpu_has(&node->in[i]))
+            continue;
         if (node->op->parts >> i & 1)
-            size += extent < (uint64_t)GPU_PART_BYTES
-                        ? extent
-                        : (uint64_t)GPU_PART_BYTES;
-        else if (usage != CLV_USAGE_WEIGHT && usage != CLV_USAGE_STATE)
-            size += 2 * extent;
+            size += at_most(gpu_extent(&node->in[i]), GPU_PART_BYTES);
+        else if (node->target->slices && usage != CLV_USAGE_WEIGHT &&
+                 usage != CLV_USAGE_STATE)
+            size += gpu_extent(&node->in[i]);
     }
     return size;
 }

@@ -46,6 +46,9 @@ struct gpu_op {
     /* Lists the variants of a node that check() took; NULL: there is one.
      */
     void (*variants)(const gpu_node *node, gpu_variants *out);
+    /* Bytes, at most, that its kernels take in scratch, beside parts of
+     * weights. NULL: none. */
+    uint64_t (*scratch)(const gpu_node *node);
     /* What may lie in slices: bit i: input i, GPU_SLICES_OUT: the output, which
      * is then written by Write alone. NULL: nothing. */
     uint32_t (*slices)(const gpu_node *node);
@@ -61,6 +64,11 @@ struct gpu_op {
 
 /* Of an input in another form in scratch, at most at once. */
 #define GPU_PART_BYTES ((int64_t)64 << 20)
+
+/* Of sums in up to so many parts: there are many only where the output is
+ * small, as they are there to keep the device busy. */
+#define GPU_MAX_PARTS 32
+uint64_t gpu_parts_bytes(const gpu_node *node);
 
 #define GPU_MAX_GROUPS 65535 /* in each direction, that all devices take */
 

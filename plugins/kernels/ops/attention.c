@@ -282,7 +282,14 @@ static uint32_t slices(const gpu_node *node)
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);
 }
 
+/* Queries where a program that fuses nodes keeps them itself, and rounded. */
+static uint64_t scratch(const gpu_node *node)
+{
+    return 2 * gpu_extent(&node->in[0]) + gpu_parts_bytes(node);
+}
+
 const gpu_op gpu_op_attention = {.op = CLV_OP_ATTENTION,
+                                 .scratch = scratch,
                                  .check = check_attention,
                                  .lower = lower_attention,
                                  .variants = list_variants,

@@ -238,8 +238,15 @@ static uint32_t private_rows(const gpu_node *node)
     return gpu_private_rows(target, &flat.in[1].d);
 }
 
+/* x where a program that fuses nodes keeps it itself, too. */
+static uint64_t scratch(const gpu_node *node)
+{
+    return gpu_extent(&node->in[0]) + gpu_experts_scratch(node);
+}
+
 const gpu_op gpu_op_matmul_experts = {.op = CLV_OP_MATMUL_EXPERTS,
                                       .parts = 2,
+                                      .scratch = scratch,
                                       .check = check_experts,
                                       .lower = lower_experts,
                                       .fuses = true,

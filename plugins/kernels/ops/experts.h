@@ -43,6 +43,8 @@ void gpu_experts_operands(gpu_call *call, const gpu_node *node, int64_t first,
 /* Many rows: sorted by expert, in tiles (experts_gemm.c). Whether they
  * are used. */
 bool gpu_experts_are_gemm(const gpu_node *node);
+/* Bytes of what they work with, at most. */
+uint64_t gpu_experts_scratch(const gpu_node *node);
 /* And that by tensor cores (experts_tensor.c). */
 bool gpu_experts_are_tensor(const gpu_node *node);
 /* The weights of all experts as one matrix, and the parts of x as rows; whether
@@ -51,6 +53,9 @@ gpu_node gpu_experts_flat(const gpu_node *node);
 bool gpu_experts_are_flat(const gpu_node *node);
 /* Bytes of the tiles that the setup makes; 0: it makes none. */
 uint64_t gpu_experts_kept_bytes(const gpu_node *node);
+/* Bytes, at most, of x in halves, in the order of experts, and of one expert's
+ * tiles, where they are more than GPU_PART_BYTES, what is more. */
+uint64_t gpu_experts_tensor_scratch(const gpu_node *node);
 /* table: the order, written; parts: where products lie that have scores. */
 clv_status gpu_experts_lower_tensor(gpu_lowering *lowering,
                                     const gpu_node *node, uint32_t table,

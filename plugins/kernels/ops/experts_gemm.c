@@ -58,6 +58,15 @@ bool gpu_experts_are_gemm(const gpu_node *node)
            places <= reach / 4 / node->in[1].d.dims[1];
 }
 
+uint64_t gpu_experts_scratch(const gpu_node *node)
+{
+    if (!gpu_experts_are_gemm(node))
+        return 0;
+    return (uint64_t)(table_bytes(node) + parts_bytes(node)) +
+           (gpu_experts_are_tensor(node) ? gpu_experts_tensor_scratch(node)
+                                         : 0);
+}
+
 /* Memory of the program, rows of 32-bit elements. */
 static void add_private(gpu_call *call, const char *name, uint32_t buffer,
                         uint32_t dtype, int64_t rows, int64_t channels,

@@ -6,6 +6,9 @@
 #include "ops/gemm_wgmma.h"
 #include "ops/tiles.h"
 
+/* Rows of the largest block that a group takes (gemm_wgmma.c). */
+#define BLOCK_MOST 256
+
 static bool is_parted(const gpu_node *node)
 {
     return node->in[0].d.dims[1] != node->in[1].d.dims[2];
@@ -112,6 +115,17 @@ static gpu_expr places_in_blocks(const gpu_node *node, int64_t bn)
         places.constant * used + (gpu_experts_held(node) + 1) * bn;
     places.factor *= used;
     return places;
+}
+
+uint64_t gpu_experts_tensor_scratch(const gpu_node *node)
+{
+    const gpu_node flat = gpu_experts_flat(node);
+    const int64_t blocks = (gpu_experts_held(node) + 1) * BLOCK_MOST;
+    const int64_t halves =
+        (gpu_experts_places(node) + blocks) * flat.in[1].d.dims[1] * 2;
+    const int64_t tiles = tile_bytes(&flat, node->in[1].d.dims[1]);
+    return (uint64_t)(halves +
+                      (tiles > GPU_PART_BYTES ? tiles - GPU_PART_BYTES : 0));
 }
 
 /* ------------------------------------------------------------------------ */

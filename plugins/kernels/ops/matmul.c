@@ -405,8 +405,18 @@ static uint32_t private_rows(const gpu_node *node)
                : 0;
 }
 
+/* x where a program that fuses nodes keeps it itself, and in halves, bytes and
+ * quants, as different products may want it. */
+static uint64_t scratch(const gpu_node *node)
+{
+    const uint64_t elements =
+        (uint64_t)(gpu_max_rows(&node->in[0]) * node->in[1].d.dims[1]);
+    return gpu_extent(&node->in[0]) + 4 * elements + gpu_parts_bytes(node);
+}
+
 const gpu_op gpu_op_matmul = {.op = CLV_OP_MATMUL,
                               .parts = 2,
+                              .scratch = scratch,
                               .check = check_matmul,
                               .lower = lower_matmul,
                               .fuses = true,
