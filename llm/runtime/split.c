@@ -395,11 +395,13 @@ clv_status llm_split_choose(llm_splits *s, llm_runners *r,
         return CLV_OK;
     const clv_status status =
         lengths ? compare_lengths(&c) : compare_flights(&c);
-    const bool unsure = !r->fixed && lengths && c.n_batches &&
-                        llm_runner_is_real(c.batches[0].runner) &&
-                        !c.batches[0].has_run;
     if (!status && !c.failed)
         *out = c.best;
+    /* The plain way, once it has run, may lead to trials of others. */
+    const bool unsure = !r->fixed && lengths && c.n_batches &&
+                        llm_runner_is_real(c.batches[0].runner) &&
+                        !c.batches[0].has_run &&
+                        out->length == c.batches[0].length;
     finish(&c, status ? NULL : out);
     if (status)
         return status;

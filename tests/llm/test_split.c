@@ -342,8 +342,14 @@ static void test_open_trial(void **state)
     (void)state;
     shop s;
     open_shop(&s, "ref.devices=1", (llm_splits){0});
-    predict = less;
     has_run = 0;
+    predict = long_ones;
+    check(&s, 4096, 2048, 1);
+    n_predicted = 0;
+    check(&s, 4096, 2048, 1); /* the plain one will not run, so that is kept */
+    assert_int_equal(n_predicted, 0);
+    llm_split_forget(&s.splits);
+    predict = less;
     check(&s, 4096, 512, 1);                 /* it has to gain a tenth */
     assert_int_equal(s.splits.n_choices, 0); /* and is asked again */
     predict = more;
