@@ -11,11 +11,10 @@
 #define MAX_BATCHES (MAX_LENGTHS + 2)
 /* Of more chunks in flight the first ones tell how long all take. */
 #define MAX_CHUNKS 8
-/* What takes more memory takes less time by this part; in real time by the
- * second one, or the third one where runs showed it. */
+/* What takes more memory has to take less time by this part. */
 #define GAIN 0.03
-#define GAIN_REAL 0.1
-#define GAIN_SHOWN 0.015
+#define GAIN_REAL 0.1    /* in real time */
+#define GAIN_SHOWN 0.015 /* the same, where runs showed it */
 /* Longer batches run once if they should not take longer by more. */
 #define TRIAL 0.1
 

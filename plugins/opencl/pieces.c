@@ -57,7 +57,7 @@ static void wait_for_first(ocl_queue *q)
     memmove(q->pieces, q->pieces + 1, q->n_pieces * sizeof *q->pieces);
 }
 
-/* Beside what has been noted. */
+/* That may be under way. */
 static uint64_t most_bytes(const ocl_queue *q)
 {
     return __atomic_load_n(&q->dev->n_uploads, __ATOMIC_RELAXED) ? PIECE

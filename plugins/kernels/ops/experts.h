@@ -53,8 +53,8 @@ gpu_node gpu_experts_flat(const gpu_node *node);
 bool gpu_experts_are_flat(const gpu_node *node);
 /* Bytes of the tiles that the setup makes; 0: it makes none. */
 uint64_t gpu_experts_kept_bytes(const gpu_node *node);
-/* Bytes, at most, of x in halves, in the order of experts, and of one expert's
- * tiles, where they are more than GPU_PART_BYTES, what is more. */
+/* Bytes, at most: of x in halves, in the order of experts, and what one
+ * expert's tiles take beyond GPU_PART_BYTES. */
 uint64_t gpu_experts_tensor_scratch(const gpu_node *node);
 /* table: the order, written; parts: where products lie that have scores. */
 clv_status gpu_experts_lower_tensor(gpu_lowering *lowering,
