@@ -136,27 +136,27 @@ static void check(const gpu_target *target, const char *name)
     }
 }
 
-static void test_wgmma(void **state)
+static void check_nvidia(uint32_t units, uint32_t wgmma_bytes, const char *name)
 {
     gpu_target target = plain;
-    (void)state;
     target.nvidia_ptx = target.scarce = true;
     target.subgroup = 32;
     target.local_bytes = 49152;
-    target.wgmma_bytes = 200 << 10;
-    target.units = 132;
-    check(&target, "warp groups");
+    target.units = units;
+    target.wgmma_bytes = wgmma_bytes;
+    check(&target, name);
+}
+
+static void test_wgmma(void **state)
+{
+    (void)state;
+    check_nvidia(132, 200 << 10, "warp groups");
 }
 
 static void test_matrices(void **state)
 {
-    gpu_target target = plain;
     (void)state;
-    target.nvidia_ptx = target.scarce = true;
-    target.subgroup = 32;
-    target.local_bytes = 49152;
-    target.units = 80;
-    check(&target, "tensor cores");
+    check_nvidia(80, 0, "tensor cores");
 }
 
 static void test_plain(void **state)
