@@ -71,6 +71,61 @@ clv_status planner_consider_preparation(planner_solver *v)
     return CLV_OK;
 }
 
+/* ns of the copies of weights that the option makes in each run; infinite if
+ * devices have to hold more for it. *there: the device computes all of it. */
+static double copies_ns(const planner_solver *v, uint32_t option,
+                        uint32_t device, bool *there)
+{
+    const planner_solve_option *o = &v->c.options[option];
+    double sum = 0;
+    *there = true;
+    for (uint32_t i = o->first_piece; i < o->first_piece + o->n_pieces; i++) {
+        const planner_solve_piece *p = &v->c.pieces[i];
+        *there = *there && v->c.cuts[i].device == device;
+        if (p->weight_bytes)
+            return INFINITY;
+        if (v->c.cuts[i].node == CORE_NO_PIECE && !p->joins)
+            sum += p->ns;
+    }
+    return sum;
+}
+
+/* The option on the device that copies the least, or else a whole one that
+ * needs no memory, as of a table in the host's. */
+static uint32_t least_copied(const planner_solver *v, uint32_t node,
+                             uint32_t device)
+{
+    const planner_solve_node *n = &v->c.nodes[node];
+    uint32_t best = planner_whole_option(v, node, device);
+    double least = INFINITY;
+    bool any = false, there;
+    for (uint32_t i = n->first_option; i < n->first_option + n->n_options;
+         i++) {
+        const double ns = copies_ns(v, i, device, &there);
+        if (isinf(ns) || (any && !there) ||
+            (there ? any && ns >= least : !planner_is_whole_option(v, i)))
+            continue;
+        any = there;
+        least = ns;
+        best = i;
+    }
+    return best;
+}
+
+clv_status planner_consider_streamed(planner_solver *v)
+{
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        if (!planner_solver_scarce(v, d) || !planner_solver_streams(&v->c))
+            continue;
+        for (uint32_t i = 0; i < v->graph->n_nodes; i++)
+            v->trial[i] = least_copied(v, i, d);
+        if (planner_solver_compare(v, "all nodes on one device, which is sent "
+                                      "what it lacks") == CLV_ERR_NO_MEMORY)
+            return CLV_ERR_NO_MEMORY;
+    }
+    return CLV_OK;
+}
+
 /* The first nodes whole on one device, the rest on another. */
 static clv_status make_front(planner_solver *v, uint32_t end, uint32_t device,
                              uint32_t other, clv_plan **out)

@@ -19,6 +19,9 @@ clv_status planner_consider_preparation(planner_solver *v);
 /* The first nodes on a device whose memory cannot hold all weights, the others
  * on one that can. */
 clv_status planner_consider_fronts(planner_solver *v);
+/* All nodes on a device that does not hold all weights, and what it lacks of
+ * them copied there in each run. */
+clv_status planner_consider_streamed(planner_solver *v);
 /* Where weights are streamed: with less in rings, and without parts of nodes.
  */
 clv_status planner_consider_simpler(planner_solver *v);

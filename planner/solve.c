@@ -95,6 +95,7 @@ static clv_status find_best(planner_solver *v)
     for (uint32_t d = 0; d < v->plan->n_devices; d++)
         if ((status = planner_consider_device(v, d)) == CLV_ERR_NO_MEMORY)
             return status;
+    CLV_TRY(planner_consider_streamed(v));
     CLV_TRY(planner_consider_fronts(v));
     CLV_TRY(planner_consider_preparation(v));
     return v->best ? CLV_OK : status;

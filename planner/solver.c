@@ -190,7 +190,7 @@ clv_status planner_solver_search_tighter(planner_solver *v)
     return CLV_OK;
 }
 
-static bool is_whole(const planner_solver *v, uint32_t option)
+bool planner_is_whole_option(const planner_solver *v, uint32_t option)
 {
     const planner_solve_option *o = &v->c.options[option];
     return o->n_pieces == 1 && core_piece_is_whole(&v->c.cuts[o->first_piece]);
@@ -206,11 +206,11 @@ uint32_t planner_whole_option(const planner_solver *v, uint32_t node,
         uint32_t option = n->first_option + i;
         const planner_solve_piece *p =
             &v->c.pieces[v->c.options[option].first_piece];
-        if (!is_whole(v, option))
+        if (!planner_is_whole_option(v, option))
             continue;
         if (p->device == device)
             return option;
-        if (!is_whole(v, best) || least == 0 || p->ns < least) {
+        if (!planner_is_whole_option(v, best) || least == 0 || p->ns < least) {
             best = option;
             least = p->ns;
         }

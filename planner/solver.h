@@ -60,6 +60,7 @@ bool planner_solver_streams(const planner_candidates *c);
 clv_status planner_solver_search(planner_solver *v);
 /* The same, until a plan keeps to memory and max_share. */
 clv_status planner_solver_search_tighter(planner_solver *v);
+bool planner_is_whole_option(const planner_solver *v, uint32_t option);
 /* The option of a node: whole on the device if it takes the node, else where it
  * is fastest. A node that no device takes whole has its first option. */
 uint32_t planner_whole_option(const planner_solver *v, uint32_t node,

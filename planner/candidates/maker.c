@@ -109,20 +109,20 @@ clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
                : CLV_NO_TENSOR;
 }
 
-static clv_tensor *weight_of(const planner_maker *m, const core_piece *piece)
+clv_tensor *planner_maker_tensor(const planner_maker *m, uint32_t node)
 {
     uint32_t operand;
-    clv_value value = planner_maker_weight(m, piece->node, &operand);
+    clv_value value = planner_maker_weight(m, node, &operand);
     return value == CLV_NO_TENSOR ? NULL : m->graph->values[value].weight;
 }
 
 /* The part of its weight that a piece works with; false: it has none. */
-static bool weight_range(const planner_maker *m, const core_piece *piece,
-                         core_runs *out)
+bool planner_maker_weight_range(const planner_maker *m, const core_piece *piece,
+                                core_runs *out)
 {
     uint32_t operand;
     clv_value value = planner_maker_weight(m, piece->node, &operand);
-    clv_tensor *weight = weight_of(m, piece);
+    clv_tensor *weight = planner_maker_tensor(m, piece->node);
     if (!weight)
         return false;
     const clv_tensor_desc *desc = &m->graph->tensors[value];
@@ -185,7 +185,7 @@ bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                                       : planner_workload_bytes(&workload)};
     if (planner_maker_streams(m, piece->device)) {
         core_runs range;
-        if (!weight_range(m, piece, &range))
+        if (!planner_maker_weight_range(m, piece, &range))
             return false;
         if (range.bytes * range.n > m->devices[piece->device].memory)
             return false;
@@ -199,7 +199,8 @@ static bool is_held(const planner_maker *m, const core_piece *piece,
                     const core_runs *range, uint32_t holding)
 {
     return core_held_has(&m->plan->devices[m->owners[piece->device]],
-                         weight_of(m, piece), m->align, holding, range);
+                         planner_maker_tensor(m, piece->node), m->align,
+                         holding, range);
 }
 
 static bool is_used_there(const planner_maker *m, const core_piece *piece,
@@ -217,7 +218,7 @@ static uint64_t weight_bytes(const planner_maker *m, const core_piece *piece)
 {
     core_runs range;
     if (planner_maker_streams(m, piece->device) ||
-        !weight_range(m, piece, &range))
+        !planner_maker_weight_range(m, piece, &range))
         return 0;
     return is_used_there(m, piece, &range) ? 0 : range.bytes * range.n;
 }

@@ -107,6 +107,11 @@ bool planner_maker_streams(const planner_maker *m, uint32_t device);
 /* The weight of a node and which operand it is; CLV_NO_TENSOR: it has none. */
 clv_value planner_maker_weight(const planner_maker *m, uint32_t node,
                                uint32_t *operand);
+/* Its tensor, or NULL. */
+clv_tensor *planner_maker_tensor(const planner_maker *m, uint32_t node);
+/* The part of the weight that the piece reads; false: its node has none. */
+bool planner_maker_weight_range(const planner_maker *m, const core_piece *piece,
+                                core_runs *out);
 /* Whether the device takes pieces of the class along the axis; it may take none
  * of the whole node, if its programs have fixed lengths. */
 bool planner_maker_splits(const planner_maker *m, uint32_t class,
@@ -172,6 +177,9 @@ clv_status planner_add_near(planner_maker *m);      /* m->near is there */
 bool planner_near_options(const planner_maker *m,
                           const planner_solve_node *nodes, uint32_t *options);
 
+/* Drops candidates of a class that copy weights to devices that hold them,
+ * where another one uses what is held. */
+void planner_drop_copied_again(const planner_maker *m, uint32_t class);
 /* Sorts and shortens the candidates of every class, and drops those that the
  * devices refuse, which are asked once. */
 clv_status planner_candidates_choose(planner_maker *m);

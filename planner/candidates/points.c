@@ -405,11 +405,10 @@ static void sort_points(pool *p)
 /* ------------------------------------------------------------------------ */
 /* Where weights are cut already                                             */
 
-/* Which part of an axis a copy of a weight is, if it begins or ends with it:
- * num of den elements. */
+/* Elements [*begin, *end) of the member's axis, of which a copy of a weight is;
+ * false: it is cut otherwise, or whole. */
 static bool part_of(const planner_maker *m, const planner_member *member,
-                    const core_runs *range, planner_cut_point *out,
-                    bool *at_end)
+                    const core_runs *range, int64_t *begin, int64_t *end)
 {
     uint32_t node = m->classes.classes[member->class].first, operand;
     clv_value weight = planner_maker_weight(m, node, &operand);
@@ -417,20 +416,34 @@ static bool part_of(const planner_maker *m, const planner_member *member,
     uint64_t total = range->n > 1
                          ? range->pitch
                          : clv_tensor_size(m->graph->values[weight].weight);
-    uint64_t extent = (uint64_t)planner_member_extent(m, member), at;
+    uint64_t extent = (uint64_t)planner_member_extent(m, member), first, last;
     if ((range->n > 1 ? rule.last : rule.first) != member->axis ||
-        range->bytes == total)
+        range->bytes == total ||
+        __builtin_mul_overflow(range->offset, extent, &first) ||
+        __builtin_mul_overflow(range->offset + range->bytes, extent, &last) ||
+        first % total || last % total)
         return false;
-    *at_end = range->offset != 0;
-    if (*at_end && range->offset + range->bytes != total)
-        return false;
-    if (__builtin_mul_overflow(*at_end ? range->offset : range->bytes, extent,
-                               &at) ||
-        at % total)
-        return false;
-    out->num[0] = (int64_t)(at / total);
-    out->num[1] = out->den = (int64_t)extent;
+    *begin = (int64_t)(first / total);
+    *end = (int64_t)(last / total);
     return true;
+}
+
+/* The device has [begin, end) of the axis, the other the rest. */
+static planner_cut_point around(uint32_t device, int64_t begin, int64_t end,
+                                uint32_t other, int64_t extent)
+{
+    planner_cut_point point = {.den = extent};
+    if (begin) {
+        point.set.devices[0] = other;
+        point.num[point.set.n++] = begin;
+    }
+    point.set.devices[point.set.n] = device;
+    point.num[point.set.n++] = end;
+    if (end < extent) {
+        point.set.devices[point.set.n] = other;
+        point.num[point.set.n++] = extent;
+    }
+    return point;
 }
 
 /* Devices with memory of their own that hold part of a weight for another plan
@@ -441,7 +454,7 @@ static void add_copies(const planner_maker *m, pool *p,
     uint32_t node = m->classes.classes[member->class].first, operand;
     clv_value weight = planner_maker_weight(m, node, &operand);
     core_runs range;
-    bool at_end;
+    int64_t begin, end;
     if (weight == CLV_NO_TENSOR || m->graph->tensors[weight].rank < 2)
         return;
     for (uint32_t d = 0; d < m->plan->n_devices; d++)
@@ -449,14 +462,10 @@ static void add_copies(const planner_maker *m, pool *p,
              core_held_at(&m->plan->devices[d], m->graph->values[weight].weight,
                           i, &range);
              i++)
-            for (uint32_t o = 0; o < m->n_devices && p->n < MAX_POINTS; o++) {
-                planner_cut_point point = {.set = {.n = 2}};
-                if (o == d || !part_of(m, member, &range, &point, &at_end))
-                    continue;
-                point.set.devices[at_end] = d;
-                point.set.devices[!at_end] = o;
-                p->points[p->n++] = point;
-            }
+            for (uint32_t o = 0; o < m->n_devices && p->n < MAX_POINTS; o++)
+                if (o != d && part_of(m, member, &range, &begin, &end))
+                    p->points[p->n++] = around(
+                        d, begin, end, o, planner_member_extent(m, member));
 }
 
 /* Where memory does not suffice for a device's share, it should have the most

@@ -255,6 +255,21 @@ class Memory(cli.Case):
                            1.2 * card["decode_ts"])
         self.assertNotIn("prompt_ts", card)
 
+    def test_not_copied_again(self):
+        """Prompts copy to the card what it does not hold, and no more."""
+        result = self.good("plan", *MODEL, "-c", 512, *CARD, "--set",
+                           "npu_sim:card.memory=768", "-o", "json",
+                           "--log-level", "debug")
+        card, host = result.json["memory_use"]
+        self.assertGreater(card["prompt_streamed"], 0)
+        lies = (card["weights"] + card["prompt_streamed"] +
+                host["prompt_in_place"])
+        self.assertLess(lies, 1.05 * (1136 << 20))
+        simple = re.findall(r"which is sent what it lacks: ([0-9.]+) ms",
+                            result.err)
+        self.assertLess(result.json["predicted"]["ns"],
+                        1.05e6 * float(simple[-1]))
+
     def test_all_fits(self):
         _, card, _ = self.plan(*CARD, "--phase", "decode")
         self.assertLess(card["weights"], 1150 << 20)
