@@ -35,6 +35,15 @@ static uint64_t weight_bytes(const clv_plan *plan, uint32_t device)
     return sum;
 }
 
+uint64_t planner_limits_weights(const clv_plan *plan, uint32_t device)
+{
+    uint64_t sum = weight_bytes(plan, device);
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        if (plan->loads[i].device == device && plan->loads[i].kept)
+            sum += plan->loads[i].bytes;
+    return sum;
+}
+
 /* Whether a node on the device has the state for an operand. */
 static bool uses_state(const clv_plan *plan, uint32_t device, clv_value state)
 {
@@ -84,6 +93,17 @@ uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device)
            weight_bytes(plan, device);
 }
 
+/* By how much values take more than those of later plans will, where weights
+ * are kept among them. */
+static uint64_t kept_over(const clv_plan *plan, uint32_t device)
+{
+    const core_plan_device *d = &plan->devices[device];
+    const uint64_t most = planner_room_for_values(plan->source, d);
+    return d->kept != CLV_NO_TENSOR && d->memory.size > most
+               ? d->memory.size - most
+               : 0;
+}
+
 /* Weights stay, so those of the first plan would leave nothing for the values
  * of others, which work with the same weights. */
 uint64_t planner_limits_over(const clv_plan *plan, uint32_t device)
@@ -95,7 +115,9 @@ uint64_t planner_limits_over(const clv_plan *plan, uint32_t device)
     const uint64_t weights = weight_bytes(plan, device);
     const uint64_t left = planner_beside_weights(plan->source, d);
     const uint64_t most = weights && d->room > left ? d->room - left : 0;
-    const uint64_t over = weights > most ? weights - most : 0;
+    const uint64_t kept = kept_over(plan, device);
+    const uint64_t held = weights > most ? weights - most : 0;
+    const uint64_t over = held > kept ? held : kept;
     return bytes > d->room && bytes - d->room > over ? bytes - d->room : over;
 }
 

@@ -16,6 +16,8 @@ uint64_t planner_room(const clv_graph *graph, clv_device *dev);
 uint64_t planner_limits_bytes(const clv_plan *plan, uint32_t device);
 /* Bytes of graphs' states there, once the plan has run. */
 uint64_t planner_limits_states(const clv_plan *plan, uint32_t device);
+/* Of those bytes, weights, with those that lie among values (core_stream). */
+uint64_t planner_limits_weights(const clv_plan *plan, uint32_t device);
 /* By how much it is more than there is, or leaves less than the intermediate
  * values of another plan may take. */
 uint64_t planner_limits_over(const clv_plan *plan, uint32_t device);

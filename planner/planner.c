@@ -226,7 +226,9 @@ static clv_status make_plan(clv_context *ctx, clv_graph *graph,
                                  .room = room_of(graph, params, i),
                                  .given = given_by(params, i),
                                  .states = atomic_load(&dev->state_bytes),
-                                 .reserve = params->reserve};
+                                 .reserve = params->reserve,
+                                 .reserve_values = params->reserve_values,
+                                 .kept = CLV_NO_TENSOR};
         if (params->after)
             come_after(of, params->after);
     }
@@ -444,12 +446,13 @@ static clv_status fill_plan(clv_plan *plan, const core_piece *pieces,
 static clv_status begin(clv_context *ctx, clv_graph *graph,
                         const clv_plan_params *params, clv_plan **out)
 {
-    clv_plan_params all = {.workspace = params ? params->workspace : NULL,
-                           .reserve = params ? params->reserve : 0,
-                           .after = params ? params->after : NULL,
-                           .n_flight = params ? params->n_flight : 0,
-                           .flight_symbols =
-                               params ? params->flight_symbols : NULL};
+    clv_plan_params all = {
+        .workspace = params ? params->workspace : NULL,
+        .reserve = params ? params->reserve : 0,
+        .reserve_values = params ? params->reserve_values : 0,
+        .after = params ? params->after : NULL,
+        .n_flight = params ? params->n_flight : 0,
+        .flight_symbols = params ? params->flight_symbols : NULL};
     clv_device **left = NULL;
     *out = NULL;
     clv_status status = check_graph(graph);
@@ -557,10 +560,12 @@ clv_status clv_plan_weigh(clv_context *ctx, clv_graph *graph,
 }
 
 clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
-                         const clv_plan_params *params, uint64_t *bytes)
+                         const clv_plan_params *params, uint64_t *bytes,
+                         uint64_t *values)
 {
     clv_plan *bare;
     clv_op_caps *all = NULL;
+    uint64_t scratch = 0;
     CLV_TRY(begin(ctx, graph, params, &bare));
     clv_status status = clv_graph_live(graph, bytes);
     if (!status)
@@ -568,8 +573,12 @@ clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
     if (!status)
         status = planner_find_work(bare, graph, all);
     for (uint32_t d = 0; d < bare->n_devices && !status; d++)
-        if (planner_cut_work(&bare->devices[d]) > *bytes)
+        if (planner_cut_work(&bare->devices[d]) > *bytes) {
             *bytes = planner_cut_work(&bare->devices[d]);
+            scratch = bare->devices[d].scratch;
+        }
+    if (values)
+        *values = *bytes - scratch;
     free(all);
     clv_plan_destroy(bare);
     return status;

@@ -1,5 +1,6 @@
 #include "solver.h"
 #include "compare.h"
+#include "keep.h"
 #include "learn.h"
 #include "limits.h"
 #include "candidates/room.h"
@@ -19,6 +20,7 @@ static void set_rooms(const planner_solver *v, clv_plan *plan)
         plan->devices[d].states = v->plan->devices[d].states;
         plan->devices[d].after = v->plan->devices[d].after;
         plan->devices[d].reserve = v->plan->devices[d].reserve;
+        plan->devices[d].reserve_values = v->plan->devices[d].reserve_values;
         plan->devices[d].work = v->plan->devices[d].work;
         plan->devices[d].scratch = v->plan->devices[d].scratch;
     }
@@ -35,20 +37,27 @@ clv_status planner_solver_plan(const planner_solver *v, const uint32_t *options,
     for (uint32_t i = 0; i < v->graph->n_nodes; i++)
         most += v->c.options[options[i]].n_pieces;
     core_piece *pieces = calloc(most + 1u, sizeof *pieces);
-    if (!pieces)
+    uint64_t *bytes = calloc(most + 1u, sizeof *bytes);
+    if (!pieces || !bytes) {
+        free(pieces);
+        free(bytes);
         return core_no_memory("for a plan");
+    }
     for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
         const planner_solve_option *o = &v->c.options[options[i]];
         for (uint32_t j = 0; j < o->n_pieces; j++) {
             const core_piece *cut = &v->c.cuts[o->first_piece + j];
             if (cut->node == CORE_NO_PIECE)
                 continue;
+            bytes[n] = v->c.pieces[o->first_piece + j].weight_bytes;
             pieces[n] = *cut;
             pieces[n++].node = i;
         }
     }
+    planner_keep_some(v, pieces, bytes, n);
     clv_status status =
         planner_from_pieces(v->plan->ctx, v->graph, &params, pieces, n, out);
+    free(bytes);
     free(pieces);
     if (!status)
         set_rooms(v, *out);
@@ -57,7 +66,7 @@ clv_status planner_solver_plan(const planner_solver *v, const uint32_t *options,
 
 /* The search does not see all that a plan takes: work takes longer beside
  * others, and values between nodes lie in memory too. It is given less of the
- * devices that the plan takes too much of. */
+ * devices that the plan takes too much of, and not as much as it used. */
 static void tighten(planner_solver *v, const clv_plan *plan)
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
@@ -65,6 +74,8 @@ static void tighten(planner_solver *v, const clv_plan *plan)
         const uint64_t over = planner_limits_over(plan, d);
         double share = planner_limits_share(plan, d);
         double most = core_device_max_share(v->devices[d]);
+        if (over && planner_limits_weights(plan, d) < dev->memory)
+            dev->memory = planner_limits_weights(plan, d);
         dev->memory -= over < dev->memory ? over : dev->memory;
         if (most < 1 && share > most)
             dev->max_share *= most / share;

@@ -143,6 +143,7 @@ static void print_row(const tool_memory *m, const tool_memory_row *row,
                  {row->plans[1].from_file, " read from the file a batch"},
                  {row->use.states, " of KV cache"},
                  {row->use.values, " of values"},
+                 {row->dev ? row->use.kept : 0, " of weights among them"},
                  {row->dev ? row->plans[0].streamed : 0, " streamed a token"},
                  {row->dev ? row->plans[1].streamed : 0, " streamed a batch"},
                  {row->use.budget, " in all"}};
@@ -173,6 +174,8 @@ static tool_record record_of(const tool_memory *m, const tool_memory_row *row)
     tool_record_number(&record, "weights", (double)row->use.weights);
     tool_record_number(&record, "kv_cache", (double)row->use.states);
     tool_record_number(&record, "values", (double)row->use.values);
+    if (row->dev)
+        tool_record_number(&record, "kept", (double)row->use.kept);
     for (uint32_t i = 0; i < 2; i++) {
         const tool_memory_plan *plan = &row->plans[i];
         const struct {

@@ -209,6 +209,14 @@ static uint32_t put_copy(const clv_run *run, uint32_t s,
     return (uint32_t)n;
 }
 
+/* Whether what is copied to is there from the run before. */
+static bool keeps(const clv_run *run, const core_run_copy *copy)
+{
+    return run
+        ->queues[core_plan_base(run->exec->plan, copy->local)->memory - 1]
+        .keeps;
+}
+
 clv_status core_run_put_commands(clv_run *run, uint32_t s,
                                  const int64_t *symbols)
 {
@@ -224,6 +232,8 @@ clv_status core_run_put_commands(clv_run *run, uint32_t s,
         if (i == made->n_copies)
             break;
         core_run_copy *copy = &step->copies[i];
+        if (copy->planned->kept && keeps(run, copy))
+            continue;
         if (copy->planned->streams) {
             step->commands[n++] =
                 (core_command){.kind = CLV_COMMAND_COPY,

@@ -10,6 +10,7 @@
 #include "weights.h"
 #include "../base/error.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,9 @@ static clv_status fill(clv_exec *exec)
     return clv_run_create(exec, NULL, &exec->own);
 }
 
+/* So many were made. */
+static atomic_uint_fast64_t n_execs;
+
 clv_status clv_exec_create(clv_plan *plan, clv_exec **out)
 {
     return clv_exec_create_in(plan, NULL, out);
@@ -83,6 +87,7 @@ clv_status clv_exec_create_in(clv_plan *plan, clv_workspace *workspace,
     if (!exec)
         return core_no_memory("for an exec");
     exec->plan = plan;
+    exec->serial = atomic_fetch_add(&n_execs, 1) + 1;
     exec->workspace = workspace;
     exec->owns_workspace = !workspace;
     exec->limit_ns = core_context_wait_ns(plan->ctx);

@@ -78,6 +78,7 @@ typedef struct core_exec_run {
 
 struct clv_exec {
     const clv_plan *plan;
+    uint64_t serial;       /* of no other exec of the process */
     core_exec_step *steps; /* [plan->n_steps] */
     clv_tensor **states;   /* [n_tensors] bound by the caller; else NULL */
     const core_object **weights; /* [plan->n_loads] copies that it uses; NULL:

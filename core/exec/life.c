@@ -153,11 +153,30 @@ static void note_others(clv_run *run, clv_run *first)
     }
 }
 
+/* Until the run has ended well nobody knows what lies in arenas. */
+static void begin_in_arenas(clv_run *run)
+{
+    for (uint32_t d = 0; d < run->exec->plan->n_devices; d++) {
+        core_run_queue *queue = &run->queues[d];
+        queue->keeps = queue->own->holder == run->exec->serial;
+        if (run->exec->plan->devices[d].memory.size)
+            queue->own->holder = 0;
+    }
+}
+
+static void end_in_arenas(clv_run *run)
+{
+    for (uint32_t d = 0; d < run->exec->plan->n_devices; d++)
+        if (run->exec->plan->devices[d].memory.size)
+            run->queues[d].own->holder = run->exec->serial;
+}
+
 clv_status core_run_begin(clv_run *run, clv_run *first)
 {
     clv_exec *exec = run->exec;
     note_others(run, first);
     CLV_TRY(core_run_settle(run));
+    begin_in_arenas(run);
     CLV_TRY(core_exec_bring_states(exec));
     CLV_TRY(flush_memory(run, true));
     run->number = ++exec->run;
@@ -174,6 +193,7 @@ clv_status core_run_complete(clv_run *run)
     clv_exec *exec = run->exec;
     exec->proven = true;
     note_end(run);
+    end_in_arenas(run);
     /* Where others wrote the same states, only their writers are known to have
      * all of the newest contents, as was noted when they began. */
     if (!run->mixed)

@@ -34,6 +34,7 @@ typedef struct core_run_queue {
     uint64_t done;           /* of it, as flight.h has seen */
     uint64_t awaited;        /* a wait ended well */
     core_part_memory *own;   /* of the workspace; NULL: of a copying queue */
+    bool keeps;              /* weights that the plan keeps there are there */
     uint32_t fetched;        /* steps of this run before this one have had their
                                 staged results taken to the host's memory */
     struct core_line *line;  /* of the flight */

@@ -164,6 +164,7 @@ static clv_status grow_arena(clv_workspace *w, clv_device *dev, uint64_t size)
         return CLV_OK;
     core_buffer_free(part->arena);
     part->arena = NULL;
+    part->holder = 0;
     w->serial++;
     const clv_status status = make_arena(dev, size, part);
     if (status && before)

@@ -13,6 +13,8 @@ typedef struct core_part_memory {
     core_buffer *arena;   /* in the device's own memory, or NULL */
     core_buffer *staging; /* NULL: nothing passes through it */
     char *staged;         /* its bytes for the host */
+    uint64_t holder;      /* serial of the exec whose run was the last one to
+                             work in the arena, and ended well; 0: none */
 } core_part_memory;
 
 /* Of the host's, for all devices. */

@@ -39,9 +39,17 @@ typedef enum core_axis {
 /* "rows" */
 const char *core_axis_name(uint32_t axis);
 
+/* How the weights of a piece come to its device, if it does not hold them. */
+typedef enum core_stream {
+    CORE_STREAM_NOT = 0,
+    CORE_STREAM_EACH = 1, /* in each run */
+    CORE_STREAM_ONCE = 2, /* in the first run after others have worked in the
+                             memory that they lie in */
+} core_stream;
+
 typedef struct core_piece {
     uint32_t node, device; /* device: as the caller numbers them */
-    uint32_t streamed;     /* 1: its weights come to the device in each run */
+    uint32_t streamed;     /* core_stream */
     uint32_t variant;      /* of the node, as the device has it; 0: the plain
                               one. Pieces are compared as bytes */
     core_range ranges[CORE_AXIS_COUNT];

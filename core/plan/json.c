@@ -209,7 +209,9 @@ static void json_pieces(core_text *text, const clv_plan *plan)
                               (long long)piece->ranges[a].begin,
                               (long long)piece->ranges[a].end);
         if (piece->streamed)
-            core_text_add(text, ",\"streamed\":true");
+            core_text_add(text, ",\"streamed\":%s",
+                          piece->streamed == CORE_STREAM_ONCE ? "\"once\""
+                                                              : "true");
         if (piece->variant) {
             core_text_add(text, ",");
             json_string(text, "variant", plan->names[i].text);

@@ -112,6 +112,19 @@ static clv_status read_variant(reader *r, uint32_t index, const cJSON *item)
     return CLV_OK;
 }
 
+static clv_status read_streamed(uint32_t index, const cJSON *item,
+                                uint32_t *out)
+{
+    const bool once =
+        cJSON_IsString(item) && !strcmp(item->valuestring, "once");
+    *out = once                 ? CORE_STREAM_ONCE
+           : cJSON_IsTrue(item) ? CORE_STREAM_EACH
+                                : CORE_STREAM_NOT;
+    return once || cJSON_IsBool(item)
+               ? CLV_OK
+               : bad_piece(index, "its streamed is not true, false or \"once\"");
+}
+
 static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
 {
     core_piece *piece = &r->pieces[index];
@@ -132,9 +145,7 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
             has_device = true;
             status = read_device(r, index, field, &piece->device);
         } else if (!strcmp(field->string, "streamed")) {
-            piece->streamed = cJSON_IsTrue(field);
-            if (!cJSON_IsBool(field))
-                status = bad_piece(index, "its streamed is not true or false");
+            status = read_streamed(index, field, &piece->streamed);
         } else if (!strcmp(field->string, "variant")) {
             status = read_variant(r, index, field);
         } else if (strcmp(field->string, "reason")) {

@@ -77,10 +77,11 @@ static void add_weights(const clv_plan *const *plans, uint32_t plan,
                         const clv_device *dev, clv_memory_use *use)
 {
     const clv_plan *p = plans[plan];
+    uint64_t kept = 0;
     for (uint32_t i = 0; i < p->n_loads; i++) {
         const core_load *load = &p->loads[i];
         if (load->streamed && (!dev || p->devices[load->device].dev == dev))
-            use->streamed += load->bytes;
+            *(load->kept ? &kept : &use->streamed) += load->bytes;
         if (dev && core_plan_load_reaches(p, load) &&
             p->devices[load->device].dev == dev && !is_counted(plans, plan, i))
             use->in_place += bytes_of(p, load);
@@ -91,6 +92,7 @@ static void add_weights(const clv_plan *const *plans, uint32_t plan,
         else if (is_copy(load) && !is_counted(plans, plan, i))
             use->weights += load->bytes;
     }
+    use->kept = kept > use->kept ? kept : use->kept;
 }
 
 /* States are the same in all plans. shared: so is the memory of values. */

@@ -95,7 +95,8 @@ typedef struct core_load {
     clv_value weight;
     uint32_t device;
     uint32_t holding; /* core_holding: used in place, or copied */
-    bool streamed;    /* to memory that the host sees; copied on by each run */
+    bool streamed;    /* to memory that the host sees; copied on by runs, */
+    bool kept;        /* but not while nobody else uses where it lies then */
     uint64_t bytes;   /* there */
     core_runs range;  /* of the weight's tensor: what is copied. A view's bytes,
                          or the whole where rows of it are to stay as far apart
@@ -126,6 +127,7 @@ typedef struct core_copy {
     clv_value from, to;
     bool out;         /* to the host's */
     bool streams;     /* a weight, of which a streamed load has the bytes */
+    bool kept;        /* as core_load */
     uint64_t bytes;   /* for the largest symbols, */
     uint64_t n_runs;  /* in so many ranges */
     bool staged;      /* through staging memory of the device, */
@@ -191,7 +193,8 @@ typedef struct core_plan_device {
     uint64_t more;    /* in it what is only supposed to be there */
     uint64_t given;   /* bytes for values that are there already */
     uint64_t states;  /* and of graphs' states */
-    uint64_t reserve; /* of what later plans will work on */
+    uint64_t reserve; /* of what later plans will work on, */
+    uint64_t reserve_values; /* and of it values between nodes */
     uint64_t work;    /* what a plan works on that has all nodes there, */
     uint64_t scratch; /* and of it scratch; 0: not known (planner/work.h) */
     bool local;       /* works in memory of its own, of local_type */
@@ -201,6 +204,8 @@ typedef struct core_plan_device {
     uint64_t staging_size, scratch_size; /* latter: that its programs share */
     core_memplan memory;                 /* of its own arena, if it is local */
     uint64_t ring_size; /* in it, of what weights pass through */
+    clv_value kept;     /* in it, weights that stay until others use the memory;
+                           CLV_NO_TENSOR: none */
     /* clv_plan_params; read while plans are made. */
     const clv_plan *after;
     /* The highest rates that were measured on it, a ns; 0: unknown. */
@@ -300,6 +305,16 @@ static inline const core_place *core_plan_base(const clv_plan *plan,
 /* Of a value in the program of a step that uses it: what passes between
  * programs are inputs and outputs of theirs. */
 uint32_t core_plan_usage(const clv_plan *plan, uint32_t step, clv_value value);
+
+/* Whether the value is among the weights that a device keeps among values. */
+static inline bool core_plan_is_kept(const clv_plan *plan, clv_value value)
+{
+    const clv_value base = plan->graph->values[value].base;
+    for (uint32_t d = 0; d < plan->n_devices; d++)
+        if (plan->devices[d].kept == base)
+            return true;
+    return false;
+}
 
 /* Whether a copying part leaves its device's memory. */
 static inline bool core_part_copies_out(const clv_plan *plan, uint32_t part)

@@ -608,7 +608,11 @@ typedef struct clv_plan_params {
                                        has already; NULL: nothing yet */
     uint64_t reserve;  /* bytes that later plans will work on, clv_plan_work();
                           weights leave room for them in a device's own memory
-                          that does not hold all weights */
+                          that does not hold all weights. Of these bytes, */
+    uint64_t reserve_values; /* those of values between nodes. They lie in the
+                                workspace, where weights of this plan may lie
+                                while no later plan runs; its next run copies
+                                them there again */
     uint32_t n_flight; /* runs that will be under way at once, each of which
                           needs rows that the one before set: plans are compared
                           by what so many take. 0 as 1; at most
@@ -650,10 +654,11 @@ CLV_API bool clv_plan_equal(const clv_plan *a, const clv_plan *b);
 CLV_API clv_status clv_graph_live(const clv_graph *graph, uint64_t *bytes);
 /* The most bytes of values between nodes and of scratch that a plan of the
  * graph works on in the own memory of a device that cannot hold all its
- * weights; where there is none, clv_graph_live(). */
+ * weights; where there is none, clv_graph_live(). values: those without
+ * scratch; may be NULL. */
 CLV_API clv_status clv_plan_work(clv_context *ctx, clv_graph *graph,
-                                 const clv_plan_params *params,
-                                 uint64_t *bytes);
+                                 const clv_plan_params *params, uint64_t *bytes,
+                                 uint64_t *values);
 /* The numbers of rows that devices with static shapes have programs for, of all
  * nodes of the graph: ascending, each once. A graph of such a length, or of a
  * sum of them, keeps these devices busy. In: *count elements of room in
@@ -692,6 +697,8 @@ typedef struct clv_memory_use {
     uint64_t weights;  /* copied there before the first run */
     uint64_t states;   /* that lie there */
     uint64_t values;   /* between nodes, and what programs work on */
+    uint64_t kept;     /* weights that lie among values, until a run of another
+                          plan; of one plan, the most */
     uint64_t in_place; /* the host's: weights that runs, one of each plan, use
                           where they lie, */
     uint64_t streamed; /* and that they copy to the device, or to any */

@@ -72,19 +72,24 @@ static double effort_of(const comparison *c, const sum *s)
 /* Plans                                                                     */
 
 /* What a batch of n tokens works on. */
-static clv_status find_work(const llm_runners *r, uint32_t n, uint64_t *bytes)
+static clv_status find_work(const llm_runners *r, uint32_t n, llm_work *out)
 {
     const llm_shape shape = {.n_tokens = n};
     llm_runner *runner;
     CLV_TRY(llm_runner_create(r->model, r->cache, &shape, &runner));
-    const clv_status status = llm_runner_work(runner, &r->params, bytes);
+    const clv_status status = llm_runner_work(runner, &r->params, out);
     llm_runner_destroy(runner);
     return status;
 }
 
+llm_work llm_residency_reserve(const llm_runners *r, const llm_lead *lead)
+{
+    return (llm_work){r->reserve.bytes, lead->n > 1 ? 0 : r->reserve.values};
+}
+
 /* It comes after another plan, if there is one. */
 static clv_status make(llm_runners *r, uint32_t n, const llm_runner *after,
-                       uint64_t reserve, llm_runner **out)
+                       llm_work reserve, llm_runner **out)
 {
     const llm_request request = {
         .n = n, .n_free = r->cache->n_ctx, .prepare = true};
@@ -92,7 +97,7 @@ static clv_status make(llm_runners *r, uint32_t n, const llm_runner *after,
     r->params.reserve = reserve;
     const clv_status status = llm_choice_make(r, &request, out);
     r->params.after = NULL;
-    r->params.reserve = 0;
+    r->params.reserve = (llm_work){0};
     r->n_choices = 0; /* with this residency alone */
     return status;
 }
@@ -103,9 +108,11 @@ static clv_status weigh(const comparison *c, llm_lead *lead, sum *out)
     llm_runners *r = c->r;
     const bool prompt_first = lead->n > 1;
     llm_runner *first = NULL, *later = NULL;
-    clv_status status = make(r, lead->n, NULL, r->reserve, &first);
+    clv_status status =
+        make(r, lead->n, NULL, llm_residency_reserve(r, lead), &first);
     if (!status)
-        status = make(r, prompt_first ? 1 : c->n_batch, first, 0, &later);
+        status = make(r, prompt_first ? 1 : c->n_batch, first, (llm_work){0},
+                      &later);
     if (!status)
         status = forecast(c, prompt_first ? first : later,
                           prompt_first ? later : first, out);
@@ -159,7 +166,7 @@ bool llm_residency_is_doubted(const llm_runners *r)
 clv_status llm_residency_choose(llm_runners *r)
 {
     comparison c = {.r = r, .objective = clv_context_objective(r->model->ctx)};
-    if (r->params.scarce && !r->reserve)
+    if (r->params.scarce && !r->reserve.bytes)
         CLV_TRY(find_work(r, r->n_batch, &r->reserve));
     if (r->lead.n)
         return CLV_OK;
@@ -184,21 +191,21 @@ clv_status llm_residency_choose(llm_runners *r)
 
 clv_status llm_residency_lengthen(llm_runners *r, uint32_t most)
 {
-    uint64_t usual, work;
+    llm_work usual, work;
     if (!r->params.scarce || r->fixed || r->params.n_plans ||
         most <= r->n_batch)
         return CLV_OK;
     CLV_TRY(find_work(r, r->n_batch, &usual));
     for (uint32_t n = most; n > r->n_batch; n /= 2) {
         CLV_TRY(find_work(r, n, &work));
-        if (work > usual + r->memory / MORE_PART)
+        if (work.bytes > usual.bytes + r->memory / MORE_PART)
             continue;
         r->n_batch = n;
         r->reserve = work;
         clv_log(r->model->ctx, CLV_LOG_INFO,
                 "prompts run in batches of up to %u tokens, as weights are "
                 "copied to devices for each, in %llu MiB of their memory",
-                n, (unsigned long long)(work >> 20));
+                n, (unsigned long long)(work.bytes >> 20));
         return CLV_OK;
     }
     return CLV_OK;

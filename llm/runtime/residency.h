@@ -14,6 +14,10 @@
 
 /* Sets the lead, and what its plan leaves, if that is not done. */
 clv_status llm_residency_choose(llm_runners *r);
+/* What the lead's plan leaves to later ones. Their values lie where weights for
+ * single tokens may lie meanwhile; those for batches would have to be copied
+ * there for each. */
+llm_work llm_residency_reserve(const llm_runners *r, const llm_lead *lead);
 /* Whether runs showed other costs since the lead was chosen. */
 bool llm_residency_is_doubted(const llm_runners *r);
 /* Where devices do not hold all weights, makes n_batch longer, up to `most`, if

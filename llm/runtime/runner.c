@@ -215,7 +215,8 @@ purpose_of(const llm_runner *r, const llm_runner_params *params, purpose *p)
     *p = (purpose){.params = {.devices = params->devices,
                               .n_devices = params->n_devices,
                               .workspace = params->workspace,
-                              .reserve = params->reserve,
+                              .reserve = params->reserve.bytes,
+                              .reserve_values = params->reserve.values,
                               .after = params->after}};
     if (r->shape.flight)
         set_flight(r, p);
@@ -237,13 +238,13 @@ clv_status llm_runner_plan(llm_runner *r, const llm_runner_params *params)
 }
 
 clv_status llm_runner_work(const llm_runner *r, const llm_runner_params *params,
-                           uint64_t *bytes)
+                           llm_work *out)
 {
     purpose p;
     const clv_plan_params *what = purpose_of(r, params, &p);
     pthread_mutex_lock(&r->model->lock);
     const clv_status status =
-        clv_plan_work(r->model->ctx, r->graph, what, bytes);
+        clv_plan_work(r->model->ctx, r->graph, what, &out->bytes, &out->values);
     pthread_mutex_unlock(&r->model->lock);
     return status;
 }

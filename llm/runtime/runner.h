@@ -61,6 +61,11 @@ typedef struct llm_runner {
     uint32_t n_symbols;
 } llm_runner;
 
+/* What a plan works on, as clv_plan_work() has it. */
+typedef struct llm_work {
+    uint64_t bytes, values;
+} llm_work;
+
 typedef struct llm_runner_params {
     clv_device *const *devices; /* as clv_plan_params */
     uint32_t n_devices;
@@ -72,7 +77,7 @@ typedef struct llm_runner_params {
                                               [1] on; made when needed */
     bool scarce; /* some device's memory does not hold all weights: what a plan
                     works on is free again before another is made */
-    uint64_t reserve; /* as clv_plan_params, of the plan that is made now */
+    llm_work reserve; /* as clv_plan_params, of the plan that is made now */
     /* Likewise. */
     const clv_plan *after;
 } llm_runner_params;
@@ -92,7 +97,7 @@ clv_status llm_runner_plan(llm_runner *runner, const llm_runner_params *params);
 void llm_runner_plan_again(llm_runner *runner, const llm_runner_params *params);
 /* clv_plan_work() of its graph. */
 clv_status llm_runner_work(const llm_runner *runner,
-                           const llm_runner_params *params, uint64_t *bytes);
+                           const llm_runner_params *params, llm_work *out);
 /* clv_plan_weigh() of its graph. */
 clv_status llm_runner_weigh(const llm_runner *runner,
                             const llm_runner_params *params,

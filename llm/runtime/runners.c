@@ -133,7 +133,7 @@ void llm_runners_finish(llm_runners *r)
     r->n_lengths = r->n_choices = 0;
     r->compile_ns = 0;
     r->lead = (llm_lead){0};
-    r->reserve = 0;
+    r->reserve = (llm_work){0};
 }
 
 clv_status llm_runners_reset(llm_runners *r, clv_device *const *devices,
@@ -251,9 +251,10 @@ static bool leads(const llm_runners *r, const llm_request *request)
 }
 
 /* What the plan of such runs is to leave. */
-static uint64_t reserve_of(const llm_runners *r, const llm_request *request)
+static llm_work reserve_of(const llm_runners *r, const llm_request *request)
 {
-    return leads(r, request) ? r->reserve : 0;
+    return leads(r, request) ? llm_residency_reserve(r, &r->lead)
+                             : (llm_work){0};
 }
 
 /* Where not all weights find room, those of the lead's plan come first, of
@@ -280,9 +281,10 @@ clv_status llm_runners_weigh(llm_runners *r, const llm_request *request,
         CLV_TRY(llm_residency_choose(r));
         CLV_TRY(make_room(r, request));
     }
-    r->params.reserve = r->lead.n ? reserve_of(r, request) : 0;
+    if (r->lead.n)
+        r->params.reserve = reserve_of(r, request);
     const clv_status status = llm_choice_weigh(r, request, dev, bytes, ns);
-    r->params.reserve = 0;
+    r->params.reserve = (llm_work){0};
     return status;
 }
 
@@ -299,7 +301,7 @@ static clv_status choose(llm_runners *r, const llm_request *request,
             drop_others(r, r->lead.n_tokens, r->lead.n_tokens);
         llm_runner_plan_again(*out, &r->params);
     }
-    r->params.reserve = 0;
+    r->params.reserve = (llm_work){0};
     return status;
 }
 

@@ -47,7 +47,7 @@ typedef struct llm_runners {
                                */
     uint64_t memory;  /* bytes of the smallest device that does not hold all
                          weights */
-    uint64_t reserve; /* that the largest batch works on; 0: not known */
+    llm_work reserve; /* that the largest batch works on; 0: not known */
     llm_lead lead;
     bool fixed;       /* one of them has static shapes */
     int64_t *lengths; /* of static devices; NULL: not yet asked for */

@@ -45,7 +45,8 @@ static void describe_devices(planner_maker *m)
             .host_waits = !(dev->info.flags & CLV_DEVICE_FLAG_WAIT),
             .memory = planner_maker_streams(m, d)
                           ? planner_room_to_stream(m->graph, of) >> m->halvings
-                          : planner_room_to_hold(m->graph, of),
+                          : planner_room_to_hold(m->graph, of) +
+                                planner_room_to_keep(m->graph, of),
             .max_share = core_device_max_share(dev)};
         if (core_device_has_local(dev, &type)) {
             out->memory_index = 1 + m->owners[d];

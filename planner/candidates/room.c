@@ -124,15 +124,21 @@ static uint64_t beside_work(const clv_graph *graph, const core_plan_device *of)
     return largest ? largest : most;
 }
 
+/* Of a weight that passes through, where it is not known what plans work on. */
+static uint64_t one_passing(const clv_graph *graph, const core_plan_device *of)
+{
+    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
+    const uint64_t largest = largest_weight(graph, part);
+    return largest ? largest : part / 2;
+}
+
 /* What this plan works on, or one that comes after it, with the ring. */
 static uint64_t known_work(const clv_graph *graph, const core_plan_device *of)
 {
     if (is_later(graph, of))
         return planner_cut_work(of) +
                planner_ring_bytes(of, beside_work(graph, of));
-    const uint64_t part = (of->room + of->given) / WORKSPACE_PART;
-    const uint64_t largest = largest_weight(graph, part);
-    const uint64_t one = largest ? largest : part / 2;
+    const uint64_t one = one_passing(graph, of);
     const uint64_t work =
         larger(planner_cut_work(of) + planner_ring_bytes(of, one),
                of->reserve + 2 * one);
@@ -202,4 +208,22 @@ uint64_t planner_room_to_stream(const clv_graph *graph,
     if (largest && most < largest)
         return most;
     return largest ? largest : room / PASSING_PART;
+}
+
+uint64_t planner_room_for_values(const clv_graph *graph,
+                                 const core_plan_device *of)
+{
+    uint32_t type;
+    if (of->room == UINT64_MAX || !of->reserve_values || !of->work ||
+        !of->dev->info.copy_queues || !core_device_has_local(of->dev, &type) ||
+        !planner_is_scarce(graph, of) || is_later(graph, of))
+        return 0;
+    return of->reserve_values + 2 * one_passing(graph, of);
+}
+
+uint64_t planner_room_to_keep(const clv_graph *graph,
+                              const core_plan_device *of)
+{
+    return less(planner_room_for_values(graph, of),
+                planner_cut_work(of) - of->scratch);
 }

@@ -26,3 +26,10 @@ uint64_t planner_room_to_hold(const clv_graph *graph,
 /* For one weight that passes through, with what the workspace has already. */
 uint64_t planner_room_to_stream(const clv_graph *graph,
                                 const core_plan_device *of);
+/* For values of later plans, with their rings; 0: it is not known, or weights
+ * cannot lie there. Not for scratch, which the workspace does not have. */
+uint64_t planner_room_for_values(const clv_graph *graph,
+                                 const core_plan_device *of);
+/* There, for weights among values while no later plan runs: core_stream. */
+uint64_t planner_room_to_keep(const clv_graph *graph,
+                              const core_plan_device *of);

@@ -26,7 +26,8 @@ static clv_status cost_of_copy(const planner_play *play, uint32_t part,
                    CLV_USAGE_WEIGHT; /* which lie without gaps */
     double n = streams ? 1 : (double)runs.n;
     *out = (planner_part_load){.copies = true};
-    if (status)
+    /* It is there, but for the first run after another plan's. */
+    if (status || core_plan_is_kept(plan, node->outputs[0]))
         return status;
     const bool leaves =
         o->copy_byte_out > 0 && core_part_copies_out(plan, part);

@@ -238,13 +238,25 @@ static bool may_read(const joiner *j, uint32_t device, uint64_t bytes)
            j->reads[device] + bytes <= planner_file_step(j->plan);
 }
 
-/* Whether a part may not go into the device's open step. */
+/* Whether it copies a weight that stays where it is copied to. */
+static bool is_kept(const clv_plan *plan, uint32_t part)
+{
+    const clv_node *node = &plan->graph->nodes[plan->parts[part].node];
+    return core_part_copies(plan, part) &&
+           core_plan_is_kept(plan, node->outputs[0]);
+}
+
+/* Whether a part may not go into the device's open step. Copies on a queue of
+ * their own are a step each, but for those that most runs leave out. */
 static bool ends_step(joiner *j, uint32_t part, uint64_t bytes, uint64_t reads)
 {
     const clv_plan *plan = j->plan;
     uint32_t device = plan->parts[part].device, step = j->open[device];
     uint32_t phase = j->phases[device];
-    if (plan->devices[device].queue || !next_phase(j, part, &phase))
+    if (plan->devices[device].queue)
+        return !part || !is_kept(plan, part) || !is_kept(plan, part - 1) ||
+               plan->parts[part - 1].device != device;
+    if (!next_phase(j, part, &phase))
         return true;
     if (step == CORE_NO_STEP || !has_room(j, device, bytes) ||
         !may_read(j, device, reads))

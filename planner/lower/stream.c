@@ -75,13 +75,14 @@ static clv_value add_copy(clv_plan *plan, planner_streams *s, uint32_t node,
     return copy;
 }
 
+/* Those of pieces that are streamed so. */
 static clv_status find_weights(clv_plan *plan, planner_streams *s,
-                               uint32_t device)
+                               uint32_t device, core_stream way)
 {
     const clv_graph *g = plan->cut.graph;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const core_piece *piece = piece_of(plan, i);
-        if (!piece || !piece->streamed || plan->cut.devices[i] != device)
+        if (!piece || piece->streamed != way || plan->cut.devices[i] != device)
             continue;
         if (!plan->devices[device].local)
             return clv_error(CLV_ERR_INVALID,
@@ -271,11 +272,46 @@ static void place_copies(clv_graph *g, const planner_stream *list, uint32_t n,
     }
 }
 
+/* A value of so many bytes, that is a ring or what is kept. */
+static clv_value add_bytes(clv_graph *g, uint64_t size, const char *name)
+{
+    clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
+    desc.dtype = CLV_DTYPE_I8;
+    desc.rank = 1;
+    desc.dims[0] = (int64_t)size;
+    core_desc_set_dense(&desc);
+    return core_graph_add_tensor(g, &desc, name, NULL);
+}
+
+/* Copied before all else. */
+static clv_status keep(clv_plan *plan, planner_streams *s, uint32_t device,
+                       uint32_t first)
+{
+    clv_graph *g = plan->cut.graph;
+    uint64_t size = 0;
+    if (s->n == first)
+        return CLV_OK;
+    if (!plan->devices[device].dev->info.copy_queues)
+        return clv_error(CLV_ERR_INVALID,
+                         "plan: weights are streamed once to device '%s', which "
+                         "has no queue that copies; let each run stream them",
+                         core_plan_device_id(plan, device));
+    for (uint32_t i = first; i < s->n; i++) {
+        s->list[i].offset = size;
+        size += s->list[i].size;
+    }
+    const clv_value kept = add_bytes(g, size, "kept");
+    if (kept == CLV_NO_TENSOR)
+        return core_no_memory("for a plan");
+    plan->devices[device].kept = kept;
+    place_copies(g, s->list + first, s->n - first, kept);
+    return CLV_OK;
+}
+
 static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
                             uint32_t first)
 {
     clv_graph *g = plan->cut.graph;
-    clv_tensor_desc desc = CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     core_plan_device *d = &plan->devices[device];
     const bool beside = d->dev->info.copy_queues;
     if (s->n == first)
@@ -283,13 +319,9 @@ static clv_status make_ring(clv_plan *plan, planner_streams *s, uint32_t device,
     d->ring_size = ring_size(d, s->list + first, s->n - first);
     if (beside)
         CLV_TRY(planner_streams_divide(g, s, first, d->ring_size / CHUNK_PART));
-    desc.dtype = CLV_DTYPE_I8;
-    desc.rank = 1;
-    desc.dims[0] = (int64_t)d->ring_size;
-    core_desc_set_dense(&desc);
     fill_ring(s->list + first, s->n - first, d->ring_size, beside);
     CLV_TRY(planner_streams_join(g, s, first));
-    const clv_value ring = core_graph_add_tensor(g, &desc, "ring", NULL);
+    const clv_value ring = add_bytes(g, d->ring_size, "ring");
     if (ring == CLV_NO_TENSOR)
         return core_no_memory("for a plan");
     s->rings[device] = ring;
@@ -310,9 +342,14 @@ clv_status planner_streams_find(clv_plan *plan, planner_streams *out)
     if (!out->list || !out->rings)
         status = core_no_memory("for a plan");
     for (uint32_t d = 0; d < plan->n_devices && !status; d++) {
-        const uint32_t first = out->n;
+        uint32_t first = out->n;
         out->rings[d] = CLV_NO_TENSOR;
-        status = find_weights(plan, out, d);
+        status = find_weights(plan, out, d, CORE_STREAM_ONCE);
+        if (!status)
+            status = keep(plan, out, d, first);
+        first = out->n;
+        if (!status)
+            status = find_weights(plan, out, d, CORE_STREAM_EACH);
         if (!status)
             status = make_ring(plan, out, d, first);
     }
@@ -325,7 +362,7 @@ bool planner_is_ring(const planner_streams *streams, const clv_plan *plan,
                      clv_value value)
 {
     for (uint32_t d = 0; streams->rings && d < plan->n_devices; d++)
-        if (streams->rings[d] == value)
+        if (streams->rings[d] == value || plan->devices[d].kept == value)
             return true;
     return false;
 }
@@ -336,8 +373,9 @@ clv_status planner_streams_queues(clv_plan *plan,
 {
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         queues[d] = d;
-        if (!streams->rings || streams->rings[d] == CLV_NO_TENSOR ||
-            !plan->devices[d].dev->info.copy_queues)
+        if (!streams->rings || !plan->devices[d].dev->info.copy_queues ||
+            (streams->rings[d] == CLV_NO_TENSOR &&
+             plan->devices[d].kept == CLV_NO_TENSOR))
             continue;
         core_plan_device *grown =
             reallocarray(plan->devices, plan->n_queues + 1u, sizeof *grown);

@@ -4,6 +4,11 @@
  * computes with those before. So only the ring takes memory there. Large ones
  * are copied in parts (chunks.h) where copies run beside the work.
  *
+ * Weights of pieces that are streamed once lie beside the ring, each in a place
+ * of its own for as long as a run lasts. So they are still there when the next
+ * run begins, unless another plan's run worked in the same memory, and the
+ * executor leaves their copies out (core/exec/copy.c).
+ *
  * The ring is a value of bytes; each streamed weight is a view of it. A copy
  * that overwrites another weight conflicts with the nodes that read that one,
  * so waits follow as they do for any other value. Copies run on a queue that
@@ -35,7 +40,8 @@ typedef struct planner_stream {
 struct planner_streams {
     planner_stream *list; /* by device, then in the order of nodes */
     uint32_t n, capacity;
-    clv_value *rings; /* [plan->n_devices] CLV_NO_TENSOR: none */
+    clv_value *rings; /* [plan->n_devices] CLV_NO_TENSOR: none. What is kept is
+                         plan->devices[d].kept */
 };
 
 /* Gives the nodes of streamed pieces views of a ring for their weights; the
@@ -46,6 +52,7 @@ clv_status planner_streams_find(clv_plan *plan, planner_streams *out);
 clv_status planner_streams_queues(clv_plan *plan,
                                   const planner_streams *streams,
                                   uint32_t *queues);
+/* Whether it is a ring, or what is kept. */
 bool planner_is_ring(const planner_streams *streams, const clv_plan *plan,
                      clv_value value);
 void planner_streams_finish(planner_streams *streams);

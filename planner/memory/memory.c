@@ -118,8 +118,11 @@ static uint32_t collect_lifetimes(const clv_plan *plan, uint32_t memory,
             continue;
         index[v] = n;
         owned->values[n] = v;
-        lifetimes[n++] = (planner_lifetime){place->size, place->first_part,
-                                            place->last_part};
+        lifetimes[n++] =
+            core_plan_is_kept(plan, v)
+                ? (planner_lifetime){place->size, 0, plan->n_parts - 1}
+                : (planner_lifetime){place->size, place->first_part,
+                                     place->last_part};
     }
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         clv_value owner = v;
@@ -263,6 +266,7 @@ static clv_status load_stream(clv_plan *plan, uint32_t part)
                       .device = ring->memory - 1,
                       .holding = CORE_HOLD_STREAM,
                       .streamed = true,
+                      .kept = core_plan_is_kept(plan, node->outputs[0]),
                       .bytes = plan->places[value].size};
     if (plan->places[value].home != CORE_HOME_WEIGHT)
         return CLV_OK; /* another kind of copy */

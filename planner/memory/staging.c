@@ -29,7 +29,8 @@ static clv_status list_copies(clv_plan *plan)
             .from = node->inputs[0],
             .to = node->outputs[0],
             .out = core_part_copies_out(plan, p),
-            .streams = plan->places[node->inputs[0]].home == CORE_HOME_WEIGHT};
+            .streams = plan->places[node->inputs[0]].home == CORE_HOME_WEIGHT,
+            .kept = core_plan_is_kept(plan, node->outputs[0])};
     }
     return CLV_OK;
 }

@@ -38,16 +38,21 @@ static uint32_t divide_alike(const clv_graph *g, test_random *r, uint32_t node,
 }
 
 /* Some pieces of devices with memory of their own are sent their weights in
- * each run. */
+ * each run, or in the first one. */
 static void stream_some(test_random *r, clv_device *const *devices,
                         core_piece *pieces, uint32_t n)
 {
     const uint32_t part = test_below(r, 3); /* none, half or all */
     uint32_t type;
-    for (uint32_t i = 0; i < n; i++)
-        pieces[i].streamed =
-            core_device_has_local(devices[pieces[i].device], &type) &&
-            test_below(r, 2) < part;
+    for (uint32_t i = 0; i < n; i++) {
+        const clv_device *dev = devices[pieces[i].device];
+        const bool streams = core_device_has_local(dev, &type) &&
+                             test_below(r, 2) < part;
+        pieces[i].streamed = !streams ? CORE_STREAM_NOT
+                             : dev->info.copy_queues && test_below(r, 2)
+                                 ? CORE_STREAM_ONCE
+                                 : CORE_STREAM_EACH;
+    }
 }
 
 /* Copies of a device that cannot import the host's memory, from and to memory

@@ -236,12 +236,15 @@ static bool has_matrix(const clv_graph *g, uint32_t node)
     return weight->usage == CLV_USAGE_WEIGHT && weight->rank > 1;
 }
 
-static bool streams(const cuts *c, const core_piece *piece)
+static uint32_t streams(const cuts *c, const core_piece *piece)
 {
+    clv_device *dev = c->devices[piece->device];
     uint32_t type;
-    return c->lanes && has_matrix(c->graph, piece->node) &&
-           core_device_has_local(c->devices[piece->device], &type) &&
-           test_below(c->lanes, 2);
+    if (!c->lanes || !has_matrix(c->graph, piece->node) ||
+        !core_device_has_local(dev, &type) || test_below(c->lanes, 2))
+        return CORE_STREAM_NOT;
+    return dev->info.copy_queues && test_below(c->lanes, 2) ? CORE_STREAM_ONCE
+                                                            : CORE_STREAM_EACH;
 }
 
 static bool cut_random(cuts *c, uint32_t node)
@@ -317,7 +320,9 @@ static char *to_json(const cuts *c)
         cJSON_AddNumberToObject(item, "node", piece->node);
         cJSON_AddStringToObject(item, "device",
                                 clv_device_id(c->devices[piece->device]));
-        if (piece->streamed)
+        if (piece->streamed == CORE_STREAM_ONCE)
+            cJSON_AddStringToObject(item, "streamed", "once");
+        else if (piece->streamed)
             cJSON_AddTrueToObject(item, "streamed");
         for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
             const double range[] = {(double)piece->ranges[a].begin,

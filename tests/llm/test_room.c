@@ -26,7 +26,7 @@ typedef struct session {
     clv_workspace *workspace;
     llm_runner *runners[MAX_RUNNERS];
     uint64_t counted, reserve;
-    uint64_t later;        /* what plans that follow work on; 0: not known */
+    llm_work later;        /* what plans that follow work on; 0: not known */
     uint32_t n, n_working; /* runners, those that use the device */
 } session;
 
@@ -159,7 +159,8 @@ static void add(session *s, uint32_t n_tokens, uint64_t all)
     else
         assert_ok(llm_runner_plan(
             r, &(llm_runner_params){.workspace = s->workspace,
-                                    .reserve = n_tokens == 1 ? s->later : 0}));
+                                    .reserve = n_tokens == 1 ? s->later
+                                                             : (llm_work){0}}));
     const uint32_t d = index_of(r->plan, s->dev);
     const uint64_t counted = planner_limits_bytes(r->plan, d);
     assert_true(counted <= r->plan->devices[d].room);
@@ -223,7 +224,7 @@ static void test_filled(void **state)
     assert_ok(llm_runner_create(s.model, &s.cache, &prompt, &r));
     assert_ok(llm_runner_work(r, &params, &s.later));
     llm_runner_destroy(r);
-    assert_true(s.later > 0);
+    assert_true(s.later.bytes > 0);
     add(&s, 1, all);
     add(&s, prompt.n_tokens, all);
     print_message("%.1f of %.1f MiB are unused\n",
