@@ -212,8 +212,7 @@ static uint32_t put_copy(const clv_run *run, uint32_t s,
 /* Whether what is copied to is there from the run before. */
 static bool keeps(const clv_run *run, const core_run_copy *copy)
 {
-    return run
-        ->queues[core_plan_base(run->exec->plan, copy->local)->memory - 1]
+    return run->queues[core_plan_base(run->exec->plan, copy->local)->memory - 1]
         .keeps;
 }
 

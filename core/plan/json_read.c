@@ -122,7 +122,8 @@ static clv_status read_streamed(uint32_t index, const cJSON *item,
                                 : CORE_STREAM_NOT;
     return once || cJSON_IsBool(item)
                ? CLV_OK
-               : bad_piece(index, "its streamed is not true, false or \"once\"");
+               : bad_piece(index,
+                           "its streamed is not true, false or \"once\"");
 }
 
 static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)

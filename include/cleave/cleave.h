@@ -606,9 +606,9 @@ typedef struct clv_plan_params {
     uint32_t n_devices;
     const clv_workspace *workspace; /* what the plan will run in, and what it
                                        has already; NULL: nothing yet */
-    uint64_t reserve;  /* bytes that later plans will work on, clv_plan_work();
-                          weights leave room for them in a device's own memory
-                          that does not hold all weights. Of these bytes, */
+    uint64_t reserve; /* bytes that later plans will work on, clv_plan_work();
+                         weights leave room for them in a device's own memory
+                         that does not hold all weights. Of these bytes, */
     uint64_t reserve_values; /* those of values between nodes. They lie in the
                                 workspace, where weights of this plan may lie
                                 while no later plan runs; its next run copies

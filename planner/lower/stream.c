@@ -292,10 +292,11 @@ static clv_status keep(clv_plan *plan, planner_streams *s, uint32_t device,
     if (s->n == first)
         return CLV_OK;
     if (!plan->devices[device].dev->info.copy_queues)
-        return clv_error(CLV_ERR_INVALID,
-                         "plan: weights are streamed once to device '%s', which "
-                         "has no queue that copies; let each run stream them",
-                         core_plan_device_id(plan, device));
+        return clv_error(
+            CLV_ERR_INVALID,
+            "plan: weights are streamed once to device '%s', which "
+            "has no queue that copies; let each run stream them",
+            core_plan_device_id(plan, device));
     for (uint32_t i = first; i < s->n; i++) {
         s->list[i].offset = size;
         size += s->list[i].size;

@@ -46,8 +46,8 @@ static void stream_some(test_random *r, clv_device *const *devices,
     uint32_t type;
     for (uint32_t i = 0; i < n; i++) {
         const clv_device *dev = devices[pieces[i].device];
-        const bool streams = core_device_has_local(dev, &type) &&
-                             test_below(r, 2) < part;
+        const bool streams =
+            core_device_has_local(dev, &type) && test_below(r, 2) < part;
         pieces[i].streamed = !streams ? CORE_STREAM_NOT
                              : dev->info.copy_queues && test_below(r, 2)
                                  ? CORE_STREAM_ONCE
