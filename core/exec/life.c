@@ -153,7 +153,8 @@ static void note_others(clv_run *run, clv_run *first)
     }
 }
 
-/* Until the run has ended well nobody knows what lies in arenas. */
+/* Until the run has ended well nobody knows what lies in arenas. No other run
+ * begins in the workspace before it has ended: look_at(). */
 static void begin_in_arenas(clv_run *run)
 {
     for (uint32_t d = 0; d < run->exec->plan->n_devices; d++) {

@@ -82,22 +82,23 @@ class Plan(cli.Case):
         self.assertRegex(shown, r"rows 352..704 \| f32 \[1,352\] \| \d+ \| ref:0")
 
     def test_streamed(self):
-        """Weights that are copied in each run change no text."""
+        """Weights that are copied in each run, or in the first one after
+        others, change no text."""
         card = ["--conf", os.path.join(cli.SOURCE, "conf", "soc",
                                        "small-card.ini"),
                 "--set", "core.plugins=npu_sim",
                 "--devices", "npu_sim:card"]
         want = self.good(*RUN, *card).text
-        for queues in 0, 1:
+        for queues, how in (0, True), (1, True), (1, "once"):
             more = [*card, "--set", "npu_sim:card.copy_queues=%d" % queues]
             plans = []
             for phase in "prefill", "decode":
-                path = self.path("%s-%d.json" % (phase, queues))
+                path = self.path("%s-%d-%s.json" % (phase, queues, how))
                 self.good("plan", "--phase", phase, "--seq", 64, *more,
                           "--save", path)
                 with open(path) as f:
                     plan = json.load(f)
-                self.stream_matmuls(plan)
+                self.stream_matmuls(plan, how)
                 with open(path, "w") as f:
                     json.dump(plan, f)
                 plans += ["--plan", path]
@@ -110,6 +111,11 @@ class Plan(cli.Case):
             streamed = [load for load in shown["loads"]
                         if load["how"] == "stream"]
             self.assertGreater(len(streamed), 20)
+            if how == "once":
+                self.assertGreater(shown["memory_use"][0]["kept"], 0)
+                self.bad("plan", "--phase", "decode", *more[:-1],
+                         "npu_sim:card.copy_queues=0", *plans,
+                         says=["streamed once", "no queue that copies"])
 
     def test_streamed_in_vain(self):
         decode = ("plan", "--phase", "decode", "--seq", 64, *TWO, "--plan")
@@ -121,12 +127,12 @@ class Plan(cli.Case):
         path = self.write("plan.json", json.dumps(plan))
         self.bad(*decode, path, says=["piece 0", "streamed"])
 
-    def stream_matmuls(self, plan):
+    def stream_matmuls(self, plan, how=True):
         matmuls = {n.get("source", i) for i, n in enumerate(plan["nodes"])
                    if n["op"] == "matmul"}
         for piece in plan["pieces"]:
             if piece["node"] in matmuls:
-                piece["streamed"] = True
+                piece["streamed"] = how
 
     def test_two_cpu_devices(self):
         """Sections make devices that share the work, and their memory."""
