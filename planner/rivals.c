@@ -102,8 +102,8 @@ static uint32_t least_copied(const planner_solver *v, uint32_t node,
     for (uint32_t i = n->first_option; i < n->first_option + n->n_options;
          i++) {
         const double ns = copies_ns(v, i, device, &there);
-        if (isinf(ns) || (any && !there) ||
-            (there ? any && ns >= least : !planner_is_whole_option(v, i)))
+        const bool better = there == any ? ns < least : there;
+        if (isinf(ns) || !better || !(there || planner_is_whole_option(v, i)))
             continue;
         any = there;
         least = ns;

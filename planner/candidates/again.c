@@ -1,7 +1,7 @@
 /*
  * Candidates that copy to a device what it holds already. While the device
  * computes, such copies cost nothing by themselves, so the search takes them
- * for some nodes and then has too many for all. They are dropped where another
+ * for some nodes and then has too many for all. They are refused where another
  * candidate copies only the rest.
  */
 #include "maker.h"
@@ -66,24 +66,19 @@ static bool needs_memory(const planner_candidate *c)
     return false;
 }
 
-void planner_drop_copied_again(const planner_maker *m, uint32_t class)
+void planner_refuse_copied_again(const planner_maker *m, uint32_t class)
 {
     planner_candidate_set *set = &m->sets[class];
-    uint32_t kept = 0;
     for (uint32_t i = 0; i < set->n; i++) {
         planner_candidate *c = &set->list[i];
         const double again = again_ns(m, c);
-        bool drop = false;
-        for (uint32_t j = 0; j < set->n && again > 0 && !drop; j++) {
+        bool refused = false;
+        for (uint32_t j = 0; j < set->n && again > 0 && !refused; j++) {
             const planner_candidate *o = &set->list[j];
-            drop = o->n && !needs_memory(o) && is_within(m, o, c) &&
-                   o->time < c->time + again && !(again_ns(m, o) > 0);
+            refused = o->n && !needs_memory(o) && is_within(m, o, c) &&
+                      o->time < c->time + again && !(again_ns(m, o) > 0);
         }
-        if (drop)
+        if (refused)
             c->n = 0;
     }
-    for (uint32_t i = 0; i < set->n; i++)
-        if (set->list[i].n)
-            set->list[kept++] = set->list[i];
-    set->n = kept;
 }

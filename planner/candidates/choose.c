@@ -145,7 +145,8 @@ clv_status planner_candidates_choose(planner_maker *m)
     clv_status status = CLV_OK;
     for (uint32_t k = 0; k < m->classes.n_classes; k++) {
         drop_divided(m, k);
-        planner_drop_copied_again(m, k);
+        planner_refuse_copied_again(m, k);
+        drop_refused(&m->sets[k]);
         shorten(&m->sets[k], ASKED);
         for (uint32_t i = 0; i < m->sets[k].n; i++)
             n += m->sets[k].list[i].n;

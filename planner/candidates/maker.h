@@ -177,9 +177,9 @@ clv_status planner_add_near(planner_maker *m);      /* m->near is there */
 bool planner_near_options(const planner_maker *m,
                           const planner_solve_node *nodes, uint32_t *options);
 
-/* Drops candidates of a class that copy weights to devices that hold them,
- * where another one uses what is held. */
-void planner_drop_copied_again(const planner_maker *m, uint32_t class);
+/* Candidates of a class that copy weights to devices that hold them have no
+ * pieces any more, where another one uses what is held. */
+void planner_refuse_copied_again(const planner_maker *m, uint32_t class);
 /* Sorts and shortens the candidates of every class, and drops those that the
  * devices refuse, which are asked once. */
 clv_status planner_candidates_choose(planner_maker *m);
