@@ -127,14 +127,13 @@ static clv_status time_copies(planner_copier *c, uint32_t n, uint64_t size,
 static clv_status time_copy(planner_copier *c, uint64_t size, uint32_t n_rows,
                             double *out)
 {
-    double values[MAX_REPETITIONS];
+    double one[MAX_REPETITIONS], more[MAX_REPETITIONS];
     for (uint32_t i = 0; i < c->n; i++) {
-        double one, more;
-        CLV_TRY(time_copies(c, 1, size, n_rows, &one));
-        CLV_TRY(time_copies(c, COPIES, size, n_rows, &more));
-        values[i] = (more - one) / (COPIES - 1);
+        CLV_TRY(time_copies(c, 1, size, n_rows, &one[i]));
+        CLV_TRY(time_copies(c, COPIES, size, n_rows, &more[i]));
     }
-    *out = fmax(planner_typical(c->noisy, values, c->n), 0);
+    const double further = planner_above(c->noisy, more, one, c->n);
+    *out = fmax(further, 0) / (COPIES - 1);
     return CLV_OK;
 }
 

@@ -157,21 +157,19 @@ static clv_status recorded_dispatch(rig *r, uint32_t programs, double *out)
 /* Without records: many programs of one node against one of as many. */
 static clv_status compared_dispatch(rig *r, uint32_t programs, double *out)
 {
-    for (uint32_t i = 0; i < r->n && programs > 1; i++) {
-        double apart, together, alone;
-        clv_status status = time_queue(r, r->once, programs, &apart);
-        if (!status)
-            status = time_queue(r, r->often, 1, &together);
-        if (!status)
-            status = time_queue(r, r->once, 1, &alone);
-        if (status)
-            return status;
-        /* together: PROGRAMS nodes; of them only `programs` count. */
-        double node = (together - alone) / (PROGRAMS - 1);
-        r->values[i] = (apart - alone) / (programs - 1) - node;
+    double apart[REPETITIONS], together[REPETITIONS], alone[REPETITIONS];
+    *out = 0;
+    if (programs <= 1)
+        return CLV_OK;
+    for (uint32_t i = 0; i < r->n; i++) {
+        CLV_TRY(time_queue(r, r->once, programs, &apart[i]));
+        CLV_TRY(time_queue(r, r->often, 1, &together[i]));
+        CLV_TRY(time_queue(r, r->once, 1, &alone[i]));
     }
-    *out =
-        programs > 1 ? fmax(planner_typical(r->noisy, r->values, r->n), 0) : 0;
+    /* together: PROGRAMS nodes; of them only `programs` count. */
+    const double nodes = planner_above(r->noisy, together, alone, r->n);
+    const double each = planner_above(r->noisy, apart, alone, r->n);
+    *out = fmax(each / (programs - 1) - nodes / (PROGRAMS - 1), 0);
     return CLV_OK;
 }
 

@@ -558,3 +558,8 @@ double planner_typical(bool noisy, double *values, uint32_t n)
 {
     return noisy ? planner_mean(values, n) : planner_undisturbed(values, n);
 }
+
+double planner_above(bool noisy, double *more, double *less, uint32_t n)
+{
+    return planner_typical(noisy, more, n) - planner_typical(noisy, less, n);
+}

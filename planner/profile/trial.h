@@ -99,6 +99,9 @@ double planner_median(double *values, uint32_t n);
 double planner_undisturbed(double *values, uint32_t n);
 /* What the values say: of a device whose times are random their mean. */
 double planner_typical(bool noisy, double *values, uint32_t n);
+/* What `more` say above what `less` say, each by themselves: a difference of
+ * two times is too small as often as the shorter one was disturbed. */
+double planner_above(bool noisy, double *more, double *less, uint32_t n);
 
 /* meter->pool has `need` bytes. filled: it is larger than caches, as far as it
  * may be, and holds no zeros. CLV_ERR_LIMIT: need is more than max_pool, or

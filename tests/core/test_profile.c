@@ -7,6 +7,7 @@
 #include "tmpdir.h"
 
 #include "../../planner/profile/store.h"
+#include "../../planner/profile/trial.h"
 #include "../plugins/ref/context.h"
 
 #include <cjson/cJSON.h>
@@ -829,6 +830,18 @@ static void test_first_copies(void **state)
     rig_free(&r);
 }
 
+/* A third of the shorter times are disturbed: differences one by one would say
+ * 80, where 560 is right. */
+static void test_disturbed_differences(void **state)
+{
+    double more[] = {640, 644, 640, 980, 641, 640, 643, 640, 642};
+    double less[] = {80, 560, 81, 80, 562, 80, 82, 560, 80};
+    double mean[] = {4, 4, 7}, means[] = {1, 2, 3};
+    (void)state;
+    assert_float_equal(planner_above(false, more, less, 9), 560, 1);
+    assert_float_equal(planner_above(true, mean, means, 3), 3, 1e-9);
+}
+
 int main(void)
 {
 #define KEEPS(test)                                                            \
@@ -853,6 +866,7 @@ int main(void)
         cmocka_unit_test(test_time_for_works),
         cmocka_unit_test(test_first_copies),
         cmocka_unit_test(test_first_look),
+        cmocka_unit_test(test_disturbed_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
