@@ -18,7 +18,7 @@ check() { # check DIR SANITIZERS SUITES...: as options of meson test
     scripts/test.sh "$dir" "$@"
 }
 if [ -n "${1-}" ]; then
-    level=avx512vnni
+    level=amx
     check build-asan-long address,undefined --no-suite headers
     check build-tsan-long thread --no-suite headers --no-suite tools \
         --no-suite examples --no-suite fuzz --no-suite serial

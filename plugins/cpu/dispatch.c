@@ -19,6 +19,11 @@ static const struct {
 #ifdef CPU_HAS_AVX512VNNI
     {CPU_LEVEL_AVX512VNNI, cpu_kernels_avx512_vnni},
 #endif
+#ifdef CPU_TILES_EMULATED
+    {CPU_LEVEL_AMX, cpu_kernels_amx_emulated},
+#elif defined CPU_HAS_AMX
+    {CPU_LEVEL_AMX, cpu_kernels_amx},
+#endif
 };
 #define N_BUILT (sizeof built / sizeof *built)
 #define BEST_BUILT built[N_BUILT - 1].level
@@ -51,7 +56,7 @@ static clv_status pick_level(const clv_host_api *host, const char *features,
     }
     return clv_fail(host, CLV_ERR_INVALID,
                     "cpu: option features: '%s' is not one of auto, ref, "
-                    "avx2, avx512, avx512vnni",
+                    "avx2, avx512, avx512vnni, amx",
                     features);
 }
 

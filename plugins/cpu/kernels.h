@@ -14,6 +14,7 @@
  *                     panels; strips for some, where 16 rows of weights are
  *                     turned at a time; none for all. operands: the arithmetic,
  *                     u8s8 for unsigned weights times signed x of 8 bits.
+ *                     tiles: for many, where processors have tiles.
  *   <op>.c            the other ops: attention.c, elementwise.c
  *
  * Kernels get everything as arguments: no state, no allocation, no threads.
@@ -57,7 +58,8 @@ static inline uint64_t cpu_round_up(uint64_t size)
 typedef struct cpu_matmul_args {
     uint32_t dtype;    /* of w */
     const float *x;    /* [n, k] */
-    const void *xp;    /* [n] rows of prepared_size(k) bytes, or NULL */
+    const void *xp;    /* [n] rows of row_size(k) bytes, or NULL */
+    int64_t xp_row;    /* the prepared row that xp is */
     const void *w;     /* [o, k] in the weight dtype */
     const float *bias; /* [o], or NULL */
     float *y;          /* [n, o] */
@@ -78,21 +80,50 @@ static inline float cpu_scale(const cpu_matmul_args *a, int64_t o, int64_t i)
     return a->group == a->k ? row[0] : row[(uint32_t)i / (uint32_t)a->group];
 }
 
-/* Converts rows of x to the form that the matmul of a format reads. scale: all
- * of x is whole numbers in -127..127 times it; 0: x has any values. */
+/* Rows of x that are prepared at once, at most. */
+#define CPU_PREPARE_ROWS 16
+
+typedef struct cpu_prepare_args {
+    const float *const *x; /* [n] rows of k elements */
+    int64_t n, k;
+    int64_t begin, end; /* of their elements: whole CPU_BLOCK, or all */
+    float scale; /* all of x is whole numbers in -127..127 times it; 0: any */
+    void *out;   /* row_size(k) bytes for each row, or for CPU_PREPARE_ROWS */
+} cpu_prepare_args;
+
+/* Converts rows of x to the form that the matmul of a format reads. */
 typedef struct cpu_prepare {
     size_t (*row_size)(int64_t k); /* bytes, a multiple of 64 */
-    void (*rows)(const float *x, int64_t x_stride, int64_t n, int64_t k,
-                 float scale, void *out);
+    void (*rows)(const cpu_prepare_args *args);
     bool exact; /* the matmul's products of integers are those of the numbers */
+    /* CPU_PREPARE_ROWS rows share their memory, and some of their elements may
+     * be prepared without the others. */
+    bool together;
 } cpu_prepare;
+
+/* Bytes of n prepared rows. */
+static inline uint64_t cpu_prepared_size(const cpu_prepare *p, int64_t n,
+                                         int64_t k)
+{
+    if (p->together)
+        n = (n + CPU_PREPARE_ROWS - 1) / CPU_PREPARE_ROWS * CPU_PREPARE_ROWS;
+    return (uint64_t)n * p->row_size(k);
+}
+
+typedef struct cpu_product {
+    cpu_matmul_fn matmul;
+    cpu_prepare prepare; /* rows NULL: x is read as it is */
+} cpu_product;
 
 /* The kernels of one weight format. */
 typedef struct cpu_format {
     /* GEMV and GEMM: chooses by n. Of I8 and I4 it takes rows and groups of
      * whole CPU_BLOCK only; cpu_kernels.matmul_any takes all. */
-    cpu_matmul_fn matmul;
-    cpu_prepare prepare; /* rows NULL: x is read as it is */
+    cpu_product product;
+    /* The same, for many_from rows of x or more; 0: there is none. It has
+     * rounding of its own, also of x that is whole numbers. */
+    cpu_product many;
+    int64_t many_from;
     /* Conversion of n elements (whole blocks), as plugin_format.h defines it:
      * I8 and I4 without their scales. NULL: a format that is not written. */
     void (*to_f32)(const void *src, float *dst, int64_t n);
@@ -161,3 +192,7 @@ void cpu_kernels_ref(cpu_kernels *table);
 void cpu_kernels_avx2(cpu_kernels *table);        /* AVX2, FMA, F16C */
 void cpu_kernels_avx512(cpu_kernels *table);      /* AVX-512 F, BW, DQ, VL */
 void cpu_kernels_avx512_vnni(cpu_kernels *table); /* the above and VNNI */
+void cpu_kernels_amx(cpu_kernels *table);         /* AMX tiles of BF16 */
+/* Those of AMX with tiles in C, for tests where processors have none. In builds
+ * with CPU_TILES_EMULATED they stand for the level. */
+void cpu_kernels_amx_emulated(cpu_kernels *table);

@@ -6,10 +6,9 @@
 const char *cpu_level_name(cpu_level level)
 {
     static const char *const names[CPU_LEVEL_COUNT] = {
-        [CPU_LEVEL_REF] = "ref",
-        [CPU_LEVEL_AVX2] = "avx2",
-        [CPU_LEVEL_AVX512] = "avx512",
-        [CPU_LEVEL_AVX512VNNI] = "avx512vnni",
+        [CPU_LEVEL_REF] = "ref",       [CPU_LEVEL_AVX2] = "avx2",
+        [CPU_LEVEL_AVX512] = "avx512", [CPU_LEVEL_AVX512VNNI] = "avx512vnni",
+        [CPU_LEVEL_AMX] = "amx",
     };
     return names[level];
 }
@@ -18,10 +17,17 @@ const char *cpu_level_name(cpu_level level)
 
 #include <cpuid.h>
 #include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Register state that the system saves (XCR0). */
 #define STATE_YMM 0x06u /* XMM, upper halves */
 #define STATE_ZMM 0xe6u /* also mask registers, ZMM */
+#define STATE_TILES 0x60000u
+
+/* Of arch_prctl(): Linux saves tiles for processes that ask it to. */
+#define REQUEST_STATE 0x1023
+#define TILE_DATA 18
 
 static uint64_t saved_state(void)
 {
@@ -34,6 +40,29 @@ static bool has(uint32_t reg, uint32_t bits)
 {
     return (reg & bits) == bits;
 }
+
+#ifdef CPU_TILES_EMULATED
+
+static bool has_tiles(uint32_t features, uint64_t state)
+{
+    (void)features;
+    (void)state;
+    return true;
+}
+
+#else
+
+/* features: EDX of leaf 7. */
+static bool has_tiles(uint32_t features, uint64_t state)
+{
+    unsigned a, b, c, d;
+    return has(features, bit_AMX_TILE | bit_AMX_BF16) &&
+           (state & STATE_TILES) == STATE_TILES &&
+           __get_cpuid_count(7, 1, &a, &b, &c, &d) && has(a, bit_AVX512BF16) &&
+           !syscall(SYS_arch_prctl, REQUEST_STATE, TILE_DATA);
+}
+
+#endif
 
 /* The best level by the processor's word and the state that is saved. */
 static cpu_level detect(void)
@@ -49,7 +78,9 @@ static cpu_level detect(void)
     if ((state & STATE_ZMM) != STATE_ZMM ||
         !has(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL))
         return CPU_LEVEL_AVX2;
-    return has(c, bit_AVX512VNNI) ? CPU_LEVEL_AVX512VNNI : CPU_LEVEL_AVX512;
+    if (!has(c, bit_AVX512VNNI))
+        return CPU_LEVEL_AVX512;
+    return has_tiles(d, state) ? CPU_LEVEL_AMX : CPU_LEVEL_AVX512VNNI;
 }
 
 /* The kernel's list of features, between blanks; "" where there is none. */
@@ -91,6 +122,11 @@ cpu_level cpu_detect_level(void)
         {"avx512dq", CPU_LEVEL_AVX512},
         {"avx512vl", CPU_LEVEL_AVX512},
         {"avx512_vnni", CPU_LEVEL_AVX512VNNI},
+#ifndef CPU_TILES_EMULATED
+        {"avx512_bf16", CPU_LEVEL_AMX},
+        {"amx_tile", CPU_LEVEL_AMX},
+        {"amx_bf16", CPU_LEVEL_AMX},
+#endif
     };
     char list[8192] = "";
     cpu_level level = detect();

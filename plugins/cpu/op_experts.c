@@ -7,6 +7,7 @@
  */
 #include "grid.h"
 #include "parts.h"
+#include "prepared.h"
 
 #include <string.h>
 
@@ -19,8 +20,7 @@
 typedef struct task {
     const cpu_run *run;
     uint32_t dtype; /* of w */
-    cpu_matmul_fn fn;
-    const cpu_prepare *prepare; /* NULL: x is used as it is */
+    const cpu_product *product;
     cpu_rows x, w, ids, scores, y;
     bool each; /* x has a part for each of a row's ids */
     bool scored;
@@ -32,7 +32,7 @@ typedef struct task {
                        them those of others, and of ids that are none's */
     int32_t *order; /* [n * used] places i * used + k, by expert */
     char *sorted;   /* [n * used] rows of x */
-    int64_t sort_step; /* rows prepared at a time */
+    cpu_prepare_grid grid; /* of the sorted rows */
     cpu_parts columns;
 } task;
 
@@ -45,17 +45,11 @@ static bool are_rows(const cpu_tensor *w, const cpu_step *step)
 /* ------------------------------------------------------------------------ */
 /* The region                                                                */
 
-static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
-                                       const cpu_tensor *w)
+static int64_t sorted_row_size(const cpu_product *product, int64_t in)
 {
-    const cpu_prepare *prepare = &kernels->formats[w->dtype].prepare;
-    return prepare->rows ? prepare : NULL;
-}
-
-static uint64_t sorted_row_size(const cpu_prepare *prepare, int64_t in)
-{
-    return prepare ? prepare->row_size(in)
-                   : cpu_round_up((uint64_t)in * sizeof(float));
+    return (int64_t)(product->prepare.rows
+                         ? product->prepare.row_size(in)
+                         : cpu_round_up((uint64_t)in * sizeof(float)));
 }
 
 /* Bytes before the sorted rows. */
@@ -68,13 +62,12 @@ static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
                   const cpu_step *step, cpu_share *out)
 {
     const cpu_tensor *w = &tensors[step->in[1]];
-    const cpu_prepare *prepare = find_prepare(kernels, w);
     if (are_rows(w, step))
         return;
     out->region = CPU_REGION_EXPERTS;
     out->tensors[0] = step->in[0];
     out->tensors[1] = step->in[2];
-    out->variant = prepare ? (uint64_t)(uintptr_t)prepare->rows : 0;
+    out->variant = cpu_format_form(&kernels->formats[w->dtype]);
     out->shape = (uint64_t)w->dims[0] << 32 | (uint64_t)w->dims[2];
     out->first = (uint64_t)step->attr.experts.first;
 }
@@ -86,8 +79,8 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
     cpu_run_shape(run, step->in[2], &ids);
     const int64_t places = ids.dims[0] * ids.dims[1];
     return head_size(w->dims[0], places) +
-           (uint64_t)places *
-               sorted_row_size(find_prepare(run->kernels, w), w->dims[2]);
+           cpu_format_prepared_size(&run->kernels->formats[w->dtype], places,
+                                    w->dims[2]);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -125,18 +118,27 @@ static void sort(const task *t)
 static void copy_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range part = cpu_part(t->begin[t->experts], t->sort_step, index);
+    const cpu_prepare *prepare = &t->product->prepare;
+    const cpu_prepare_part part = cpu_prepare_part_at(&t->grid, index);
+    const int64_t n = part.rows.end - part.rows.begin;
+    const float *x[CPU_PREPARE_ROWS];
+    char *to = t->sorted + part.rows.begin * t->row_size;
     (void)worker;
-    for (int64_t at = part.begin; at < part.end; at++) {
-        const int64_t place = t->order[at];
-        const float *x = cpu_row_f32(&t->x, place / t->used) +
-                         (t->each ? place % t->used * t->in : 0);
-        char *to = t->sorted + at * t->row_size;
-        if (t->prepare)
-            t->prepare->rows(x, t->in, 1, t->in, 0, to);
-        else
-            memcpy(to, x, (size_t)t->in * sizeof *x);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = t->order[part.rows.begin + i];
+        x[i] = cpu_row_f32(&t->x, place / t->used) +
+               (t->each ? place % t->used * t->in : 0);
     }
+    if (prepare->rows)
+        prepare->rows(&(cpu_prepare_args){.x = x,
+                                          .n = n,
+                                          .k = t->in,
+                                          .begin = part.elements.begin,
+                                          .end = part.elements.end,
+                                          .out = to});
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * t->row_size, x[i], (size_t)t->in * sizeof *x[i]);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -201,9 +203,10 @@ static void multiply_block(const task *t, int64_t expert, int64_t at,
                          .scratch = scratch};
     for (; at < end; at += a.n) {
         a.n = end - at < ROWS_MAX ? end - at : ROWS_MAX;
-        a.xp = t->prepare ? t->sorted + at * t->row_size : NULL;
-        a.x = (const float *)(const void *)(t->sorted + at * t->row_size);
-        t->fn(&a);
+        a.xp = t->sorted + at * t->row_size;
+        a.xp_row = at;
+        a.x = a.xp;
+        t->product->matmul(&a);
         put_tile(t, tile, t->order + at, a.n, columns);
     }
 }
@@ -298,7 +301,7 @@ static void place_region(task *t, void *region)
     t->begin = region;
     t->order = t->begin + t->experts + 2;
     t->sorted = (char *)region + head_size(t->experts, places);
-    t->row_size = (int64_t)sorted_row_size(t->prepare, t->in);
+    t->row_size = sorted_row_size(t->product, t->in);
 }
 
 static void run_experts(const cpu_run *run, const cpu_step *step)
@@ -306,8 +309,6 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
     const cpu_tensor *w = &run->tensors[step->in[1]];
     task t = {.run = run,
               .dtype = w->dtype,
-              .fn = run->kernels->formats[w->dtype].matmul,
-              .prepare = find_prepare(run->kernels, w),
               .x = cpu_run_rows(run, step->in[0]),
               .w = cpu_run_rows(run, step->in[1]),
               .ids = cpu_run_rows(run, step->in[2]),
@@ -318,7 +319,6 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
               .total = clv_experts_total(&step->attr, w->dims[0]),
               .experts = w->dims[0],
               .in = w->dims[2],
-              .sort_step = cpu_grid_rows_at_once(w->dims[2]),
               .out = w->dims[1]};
     t.used = t.ids.c;
     t.each = t.x.c != t.in;
@@ -332,12 +332,15 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
         cpu_pool_run(run->pool, parts, row_chunk, &t);
         return;
     }
+    /* On average. Where only some experts are here, rows may be fewer. */
+    t.product = cpu_product_for(&run->kernels->formats[w->dtype],
+                                t.ids.n * t.used / t.total);
     place_region(&t, run->regions[CPU_REGION_EXPERTS]);
     if (!step->reuse) {
         sort(&t);
-        cpu_pool_run(run->pool,
-                     (uint32_t)cpu_ceil_div(t.begin[t.experts], t.sort_step),
-                     copy_chunk, &t);
+        t.grid =
+            cpu_prepare_grid_of(&t.product->prepare, t.begin[t.experts], t.in);
+        cpu_pool_run(run->pool, t.grid.across * t.grid.down, copy_chunk, &t);
     }
     cpu_pool_run(run->pool, parts, chunk, &t);
 }
@@ -358,7 +361,7 @@ static bool check_experts(cpu_check *c)
             "are 2^31 at most, and rows 2^32",
             (long long)w->dims[0], (long long)w->dims[2],
             (long long)ids->dims[0], (long long)ids->dims[1]);
-    if (find_prepare(c->kernels, w))
+    if (c->kernels->formats[w->dtype].product.prepare.rows)
         c->caps.error_class = CLV_ERROR_Q8;
     return true;
 }

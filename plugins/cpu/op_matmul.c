@@ -1,5 +1,6 @@
 #include "grid.h"
 #include "parts.h"
+#include "prepared.h"
 
 /*
  * Output columns are cut at multiples of COLUMNS_STEP and rows at multiples of
@@ -16,13 +17,12 @@
 
 typedef struct task {
     const cpu_run *run;
-    cpu_matmul_fn fn;
+    const cpu_product *product;
     cpu_matmul_args args;
-    const cpu_prepare *prepare; /* NULL: x is used as it is */
-    size_t prepared_size;
+    size_t prepared_size; /* of a row */
     char *prepared;
-    int64_t prepare_step; /* rows prepared at a time */
-    float scale;          /* of x, 0: not known */
+    cpu_prepare_grid grid;
+    float scale; /* of x, 0: not known */
     cpu_parts columns;
     uint32_t across; /* parts of the columns */
 } task;
@@ -35,24 +35,37 @@ static bool in_blocks(const cpu_tensor *w)
                          cpu_tensor_group(w) % CPU_BLOCK == 0);
 }
 
-/* How x is brought into the form that the kernel reads; NULL: as it is. */
-static const cpu_prepare *find_prepare(const cpu_kernels *kernels,
-                                       const cpu_tensor *w, uint32_t variant)
+/* A format's products of w; NULL: it is multiplied as it is. */
+static const cpu_format *find_format(const cpu_kernels *kernels,
+                                     const cpu_tensor *w, uint32_t variant)
 {
-    const cpu_prepare *prepare = &kernels->formats[w->dtype].prepare;
-    return prepare->rows && in_blocks(w) && variant != VARIANT_FLOAT ? prepare
-                                                                     : NULL;
+    const cpu_format *format = &kernels->formats[w->dtype];
+    return in_blocks(w) && variant != VARIANT_FLOAT ? format : NULL;
+}
+
+/* Products of x that is whole numbers are exact: not by `many`. */
+static bool can_be_many(const cpu_step *step)
+{
+    return !(step->attr.matmul.input_scale > 0);
 }
 
 static void prepare_chunk(void *ctx, uint32_t index, uint32_t worker)
 {
     const task *t = ctx;
-    cpu_range rows = cpu_part(t->args.n, t->prepare_step, index);
+    const cpu_prepare_part part = cpu_prepare_part_at(&t->grid, index);
+    const float *x[CPU_PREPARE_ROWS];
+    const int64_t n = part.rows.end - part.rows.begin;
     (void)worker;
-    t->prepare->rows(t->args.x + rows.begin * t->args.x_stride,
-                     t->args.x_stride, rows.end - rows.begin, t->args.k,
-                     t->scale,
-                     t->prepared + (size_t)rows.begin * t->prepared_size);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = t->args.x + (part.rows.begin + i) * t->args.x_stride;
+    t->product->prepare.rows(&(cpu_prepare_args){
+        .x = x,
+        .n = n,
+        .k = t->args.k,
+        .begin = part.elements.begin,
+        .end = part.elements.end,
+        .scale = t->scale,
+        .out = t->prepared + (size_t)part.rows.begin * t->prepared_size});
 }
 
 static void chunk(void *ctx, uint32_t index, uint32_t worker)
@@ -64,12 +77,13 @@ static void chunk(void *ctx, uint32_t index, uint32_t worker)
     a.x += rows.begin * a.x_stride;
     a.y += rows.begin * a.y_stride;
     a.n = rows.end - rows.begin;
-    if (t->prepare)
+    if (t->product->prepare.rows)
         a.xp = t->prepared + (size_t)rows.begin * t->prepared_size;
+    a.xp_row = rows.begin;
     a.o_begin = columns.begin;
     a.o_end = columns.end;
     a.scratch = cpu_pool_scratch(t->run->pool, worker);
-    t->fn(&a);
+    t->product->matmul(&a);
 }
 
 static cpu_parts columns_of(const task *t, int64_t columns)
@@ -92,10 +106,12 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     cpu_rows w = cpu_run_rows(run, step->in[1]);
     cpu_rows y = cpu_run_rows(run, step->out[0]);
     const cpu_tensor *weight = &run->tensors[step->in[1]];
+    const cpu_product any = {.matmul = run->kernels->matmul_any};
+    const cpu_format *format = find_format(run->kernels, weight, step->variant);
     task t = {.run = run,
-              .fn = in_blocks(weight) && step->variant != VARIANT_FLOAT
-                        ? run->kernels->formats[weight->dtype].matmul
-                        : run->kernels->matmul_any,
+              .product =
+                  format ? cpu_product_for(format, can_be_many(step) ? x.n : 0)
+                         : &any,
               .args = {.dtype = weight->dtype,
                        .x = (const float *)(const void *)x.data,
                        .w = w.data,
@@ -105,9 +121,7 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
                        .x_stride = x.stride / (int64_t)sizeof(float),
                        .y_stride = y.stride / (int64_t)sizeof(float),
                        .w_stride = w.stride},
-              .prepare = find_prepare(run->kernels, weight, step->variant),
               .prepared = run->regions[CPU_REGION_MATMUL],
-              .prepare_step = cpu_grid_rows_at_once(x.c),
               .scale = step->attr.matmul.input_scale};
     if (step->in[2] != CLV_NO_TENSOR)
         t.args.bias = run->data[step->in[2]];
@@ -115,11 +129,12 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
     t.args.group = cpu_tensor_group(weight);
     if (!x.n)
         return;
-    if (t.prepare) {
-        t.prepared_size = t.prepare->row_size(x.c);
+    if (t.product->prepare.rows) {
+        t.prepared_size = t.product->prepare.row_size(x.c);
+        t.grid = cpu_prepare_grid_of(&t.product->prepare, x.n, x.c);
         if (!step->reuse)
-            cpu_pool_run(run->pool, (uint32_t)cpu_ceil_div(x.n, t.prepare_step),
-                         prepare_chunk, &t);
+            cpu_pool_run(run->pool, t.grid.across * t.grid.down, prepare_chunk,
+                         &t);
     }
     t.columns = columns_of(&t, w.n);
     t.across = cpu_parts_count(&t.columns);
@@ -130,22 +145,22 @@ static void run_matmul(const cpu_run *run, const cpu_step *step)
 static void share(const cpu_kernels *kernels, const cpu_tensor *tensors,
                   const cpu_step *step, cpu_share *out)
 {
-    const cpu_prepare *prepare =
-        find_prepare(kernels, &tensors[step->in[1]], step->variant);
-    if (!prepare)
+    const cpu_format *format =
+        find_format(kernels, &tensors[step->in[1]], step->variant);
+    if (!format || !format->product.prepare.rows)
         return;
     out->region = CPU_REGION_MATMUL;
     out->tensors[0] = step->in[0];
-    out->variant = (uint64_t)(uintptr_t)prepare->rows;
+    out->variant = cpu_format_form(format);
     out->shape = clv_float_bits(step->attr.matmul.input_scale);
 }
 
 static uint64_t share_size(const cpu_run *run, const cpu_step *step)
 {
     cpu_rows x = cpu_run_rows(run, step->in[0]);
-    const cpu_prepare *prepare =
-        find_prepare(run->kernels, &run->tensors[step->in[1]], step->variant);
-    return (uint64_t)x.n * prepare->row_size(x.c);
+    const cpu_format *format =
+        find_format(run->kernels, &run->tensors[step->in[1]], step->variant);
+    return cpu_format_prepared_size(format, x.n, x.c);
 }
 
 /* Of a product whose plain kernel rounds x. */
@@ -168,9 +183,10 @@ static bool check_matmul(cpu_check *c)
     /* Pieces of whole blocks are as fast as the whole. */
     if (w->quant && w->quant != CLV_QUANT_PER_GROUP && in_blocks(w))
         c->caps.split_granularity[CLV_CUT_CHANNELS] = CPU_BLOCK;
-    const cpu_prepare *prepare = find_prepare(c->kernels, w, 0);
+    const cpu_format *format = find_format(c->kernels, w, 0);
     const bool whole = c->n.node.attr.matmul.input_scale > 0;
-    if (prepare && !(whole && prepare->exact))
+    if (format && format->product.prepare.rows &&
+        !(whole && format->product.prepare.exact))
         return check_variants(c);
     return !c->n.node.variant || clv_node_no(&c->n, "it has no variants here");
 }

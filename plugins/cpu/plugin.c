@@ -9,7 +9,7 @@ static const clv_option options[] = {
                .help = "threads that compute, without sections for devices; 0: "
                        "one for each core this process may use"),
     CLV_OPTION(ENUM, PLUGIN, "features", "auto",
-               .choices = "auto|ref|avx2|avx512|avx512vnni",
+               .choices = "auto|ref|avx2|avx512|avx512vnni|amx",
                .help = "instruction sets the kernels use, up to this one; ref: "
                        "plain C"),
     CLV_OPTION(INT, PLUGIN, "poll", "2000", .min = 0, .max = 1000000,

@@ -36,6 +36,12 @@ static const variant variants[] = {
 #ifdef CPU_HAS_AVX512VNNI
     {"avx512vnni", cpu_kernels_avx512_vnni, CPU_LEVEL_AVX512VNNI},
 #endif
+#ifdef CPU_HAS_AMX_EMULATED
+    {"amx emulated", cpu_kernels_amx_emulated, CPU_LEVEL_AVX512VNNI},
+#endif
+#ifdef CPU_HAS_AMX
+    {"amx", cpu_kernels_amx, CPU_LEVEL_AMX},
+#endif
 };
 #define N_VARIANTS (int)(sizeof(variants) / sizeof(*variants))
 
@@ -248,7 +254,8 @@ static int run_variant(const options *o, const variant *v, checker *c)
     c->random = o->seed;
     c->checks = c->failures = 0;
     if (o->shapes)
-        return bench_file(c, o->shapes, o->only);
+        return strstr(v->name, "emulated") ? 0
+                                           : bench_file(c, o->shapes, o->only);
     for (size_t i = 0; i < N_SUBJECTS; i++)
         if (!o->only || strstr(subjects[i]->name, o->only))
             subjects[i]->check(c);

@@ -32,8 +32,8 @@ typedef struct problem {
     uint8_t *w;
     float *x, *y, *bias, *wide; /* wide: w as floats, [o, k] */
     float *scales;              /* [o, k / group] and more, or NULL */
-    bool odd;                   /* by the kernel for any rows and groups */
-    void *xp;
+    const cpu_product *product; /* NULL: the kernel for any rows and groups */
+    void *prepared;
 } problem;
 
 static bool is_block(int dtype)
@@ -218,7 +218,7 @@ static void make(checker *c, problem *p)
     p->wide = check_alloc((size_t)(p->o * p->k) * sizeof(float), 0);
     fill_x(c, p);
     if (is_scaled(p->dtype))
-        make_scales(c, p, p->odd ? odd_unit(p->dtype) : CPU_BLOCK);
+        make_scales(c, p, p->product ? CPU_BLOCK : odd_unit(p->dtype));
     fill_w(c, p);
     for (int64_t i = 0; i < p->o; i++)
         p->bias[i] = p->fill == FILL_NORMAL ? check_normal(c) : 0;
@@ -234,33 +234,63 @@ static void make(checker *c, problem *p)
     }
 }
 
+/* Prepares `before` copies of the first row and the n rows of x. */
+static void prepare_rows(const cpu_prepare *prepare, const cpu_matmul_args *a,
+                         int64_t before, int64_t cut, uint8_t *out)
+{
+    const int64_t n = before + a->n;
+    const float *x[CPU_PREPARE_ROWS];
+    for (int64_t row = 0; row < n; row += CPU_PREPARE_ROWS) {
+        cpu_prepare_args args = {.x = x, .k = a->k, .end = cut};
+        for (; args.n < CPU_PREPARE_ROWS && row + args.n < n; args.n++) {
+            const int64_t at = row + args.n - before;
+            x[args.n] = a->x + (at > 0 ? at : 0) * a->x_stride;
+        }
+        args.out = out + (size_t)row * prepare->row_size(a->k);
+        if (cut)
+            prepare->rows(&args);
+        args.begin = cut < a->k ? cut : 0;
+        args.end = a->k;
+        prepare->rows(&args);
+    }
+}
+
 static void run(checker *c, problem *p)
 {
-    const cpu_prepare *prepare = &c->under->formats[p->dtype].prepare;
-    if (p->odd) {
+    const cpu_prepare *prepare = p->product ? &p->product->prepare : NULL;
+    if (!p->product) {
         c->under->matmul_any(&p->a);
         return;
     }
     if (prepare->rows) {
-        size_t size = prepare->row_size(p->k);
+        const size_t size = prepare->row_size(p->k);
+        const bool apart = prepare->together;
+        const int64_t before = check_range(c, 0, 2 * CPU_PREPARE_ROWS);
+        const int64_t cut =
+            apart ? check_range(c, 0, p->k / CPU_BLOCK) * CPU_BLOCK : 0;
         check_that(c, size % 64 == 0, "%s: prepared rows of %zu bytes",
                    check_dtype(p->dtype), size);
-        p->xp = check_alloc((size_t)p->n * size, 0);
-        prepare->rows(p->x, p->a.x_stride, p->n, p->k, 0, p->xp);
-        p->a.xp = p->xp;
+        p->prepared =
+            check_alloc(cpu_prepared_size(prepare, before + p->n, p->k), 0);
+        prepare_rows(prepare, &p->a, before, cut, p->prepared);
+        p->a.xp = (uint8_t *)p->prepared + (size_t)before * size;
+        p->a.xp_row = before;
         p->a.x = NULL;
     }
-    c->under->formats[p->dtype].matmul(&p->a);
+    p->product->matmul(&p->a);
 }
 
 /* Normalised error allowed: see judge(). */
-static double bound(const checker *c, const problem *p)
+static double bound(const problem *p)
 {
-    const cpu_prepare *prepare = &c->under->formats[p->dtype].prepare;
-    if (!prepare->rows || p->odd)
+    const cpu_prepare *prepare = p->product ? &p->product->prepare : NULL;
+    if (!prepare || !prepare->rows)
         return 1e-11;
-    /* Activations rounded to 13 bits, or to 8. */
-    double limit = prepare->row_size(1024) > 2048 ? 1e-6 : 1e-4;
+    /* Activations rounded to 13 bits, or to 8: of each number, or of the
+     * largest in a block. */
+    double limit = prepare->together                ? 1e-5
+                   : prepare->row_size(1024) > 2048 ? 1e-6
+                                                    : 1e-4;
     /* Their neighbours lose what outliers gain; and few values scatter. */
     if (p->fill == FILL_OUTLIERS)
         limit *= 100;
@@ -304,7 +334,7 @@ static void judge(checker *c, problem *p)
             scale += fmax(squares, sum * sum);
         }
     }
-    check_that(c, !outside && !kinds && error <= bound(c, p) * scale,
+    check_that(c, !outside && !kinds && error <= bound(p) * scale,
                "matmul %s, %s: n %ld k %ld o %ld (%ld..%ld), w stride %ld, "
                "groups of %ld, %ld apart%s: "
                "error %.2g of %.2g, %ld not finite only on one side, "
@@ -312,22 +342,27 @@ static void judge(checker *c, problem *p)
                check_dtype(p->dtype), fill_names[p->fill], (long)p->n,
                (long)p->k, (long)p->o, (long)a->o_begin, (long)a->o_end,
                (long)a->w_stride, (long)a->group, (long)a->scale_stride,
-               a->bias ? ", bias" : "", error / scale, bound(c, p), (long)kinds,
+               a->bias ? ", bias" : "", error / scale, bound(p), (long)kinds,
                (long)outside);
 }
 
 static void finish(checker *c, problem *p)
 {
     bool whole =
-        check_free(p->x, p->y, p->w, p->bias, p->wide, p->xp, p->scales);
+        check_free(p->x, p->y, p->w, p->bias, p->wide, p->prepared, p->scales);
     check_that(c, whole, "matmul %s: n %ld k %ld o %ld wrote out of bounds",
                check_dtype(p->dtype), (long)p->n, (long)p->k, (long)p->o);
 }
 
-static void one(checker *c, int dtype, enum fill fill, int64_t n, int64_t k,
-                int64_t o)
+static void one(checker *c, int dtype, const cpu_product *product,
+                enum fill fill, int64_t n, int64_t k, int64_t o)
 {
-    problem p = {.dtype = dtype, .fill = fill, .n = n, .k = k, .o = o};
+    problem p = {.dtype = dtype,
+                 .product = product,
+                 .fill = fill,
+                 .n = n,
+                 .k = k,
+                 .o = o};
     make(c, &p);
     run(c, &p);
     judge(c, &p);
@@ -342,7 +377,6 @@ static void check_odd(checker *c, int dtype)
     int64_t unit = odd_unit(dtype);
     for (int i = 0; i < 60; i++) {
         problem p = {.dtype = dtype,
-                     .odd = true,
                      .fill = (enum fill)(i % FILL_COUNT),
                      .n = check_range(c, 1, 5),
                      .k = unit * check_range(c, 1, 600),
@@ -354,46 +388,55 @@ static void check_odd(checker *c, int dtype)
     }
 }
 
-static void check(checker *c)
+static void check_product(checker *c, int dtype, const cpu_product *product)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 13, 26};
+    bool blocks = is_block(dtype) || is_scaled(dtype);
+    int64_t elements = clv_format_of((uint32_t)dtype)->elements;
+    int64_t unit = is_scaled(dtype) ? CPU_BLOCK : elements;
+    /* several panels */
+    int64_t deep = unit > CPU_BLOCK ? 1280 : blocks ? 1056 : 1043;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        for (int fill = 0; fill < FILL_COUNT; fill++) {
+            int64_t k = unit * check_range(c, 1, blocks ? 9 : 150);
+            one(c, dtype, product, (enum fill)fill, rows[i], k,
+                check_range(c, 1, 75));
+        }
+    /* Every number of rows that kernels divide into groups of theirs, and both
+     * sides of those from which they take another way. */
+    for (int64_t n = 1; n <= 66; n++)
+        one(c, dtype, product, FILL_NORMAL, n, unit * check_range(c, 1, 9),
+            check_range(c, 1, 50));
+    one(c, dtype, product, FILL_NORMAL, 1, deep, 37);
+    one(c, dtype, product, FILL_NORMAL, 14, deep, 170);
+    one(c, dtype, product, FILL_EXTREME, 14, 2 * deep - deep % 32 * 2, 35);
+    one(c, dtype, product, FILL_OUTLIERS, 31, 512, 33);
+    one(c, dtype, product, FILL_NORMAL, 131, 512, 20);
+    if (blocks) { /* more of x, and more sums, than the scratch has room for */
+        one(c, dtype, product, FILL_NORMAL, 64, 40960, 3);
+        one(c, dtype, product, FILL_NORMAL, 4100, unit, 3);
+    }
+    one(c, dtype, product, FILL_NORMAL, 25, unit > CPU_BLOCK ? 256 : 128, 290);
+}
+
+static void check(checker *c)
+{
     for (int dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++) {
-        bool blocks = is_block(dtype) || is_scaled(dtype);
+        const cpu_format *below = &c->below->formats[dtype];
+        const cpu_format *under = &c->under->formats[dtype];
         if (is_scaled(dtype))
             check_odd(c, dtype);
-        if (c->below->formats[dtype].matmul == c->under->formats[dtype].matmul)
-            continue;
-        int64_t elements = clv_format_of((uint32_t)dtype)->elements;
-        int64_t unit = is_scaled(dtype) ? CPU_BLOCK : elements;
-        /* several panels */
-        int64_t deep = unit > CPU_BLOCK ? 1280 : blocks ? 1056 : 1043;
-        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-            for (int fill = 0; fill < FILL_COUNT; fill++) {
-                int64_t k = unit * check_range(c, 1, blocks ? 9 : 150);
-                one(c, dtype, (enum fill)fill, rows[i], k,
-                    check_range(c, 1, 75));
-            }
-        /* Every number of rows that kernels divide into groups of theirs, and
-         * both sides of those from which they take another way. */
-        for (int64_t n = 1; n <= 66; n++)
-            one(c, dtype, FILL_NORMAL, n, unit * check_range(c, 1, 9),
-                check_range(c, 1, 50));
-        one(c, dtype, FILL_NORMAL, 1, deep, 37);
-        one(c, dtype, FILL_NORMAL, 14, deep, 170);
-        one(c, dtype, FILL_EXTREME, 14, 2 * deep - deep % 32 * 2, 35);
-        one(c, dtype, FILL_OUTLIERS, 31, 512, 33);
-        one(c, dtype, FILL_NORMAL, 131, 512, 20);
-        if (blocks) /* more of x than the scratch has room for */
-            one(c, dtype, FILL_NORMAL, 64, 40960, 3);
-        one(c, dtype, FILL_NORMAL, 25, unit > CPU_BLOCK ? 256 : 128, 290);
+        if (below->product.matmul != under->product.matmul)
+            check_product(c, dtype, &under->product);
+        if (under->many_from && below->many.matmul != under->many.matmul)
+            check_product(c, dtype, &under->many);
     }
 }
 
 /* -------------------------------------------------------------------------- */
 
 typedef struct timed {
-    const cpu_kernels *table;
-    int dtype;
+    const cpu_product *product;
     cpu_matmul_args a;
     void *xp;
 } timed;
@@ -401,23 +444,22 @@ typedef struct timed {
 static void call(void *arg)
 {
     timed *t = arg;
-    const cpu_prepare *prepare = &t->table->formats[t->dtype].prepare;
-    if (prepare->rows)
-        prepare->rows(t->a.x, t->a.x_stride, t->a.n, t->a.k, 0, t->xp);
-    t->table->formats[t->dtype].matmul(&t->a);
+    if (t->product->prepare.rows)
+        prepare_rows(&t->product->prepare, &t->a, 0, 0, t->xp);
+    t->product->matmul(&t->a);
 }
 
-static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
+static void bench_one(checker *c, int dtype, const cpu_product *product,
+                      int64_t n, int64_t k, int64_t o)
 {
     char what[64];
     size_t row = check_size(dtype, k);
-    timed t = {.table = c->under, .dtype = dtype};
+    timed t = {.product = product};
     float *x = check_alloc((size_t)(n * k) * sizeof(*x), 0);
     float *y = check_alloc((size_t)(n * o) * sizeof(*y), 0);
     float *wide = check_alloc((size_t)k * sizeof(*wide), 0);
     float *scales = check_alloc((size_t)o * sizeof(*scales), 0);
     uint8_t *w = check_alloc((size_t)o * row, 0);
-    bool prepares = c->under->formats[dtype].prepare.rows;
 
     for (int64_t i = 0; i < n * k; i++)
         x[i] = check_normal(c);
@@ -434,9 +476,8 @@ static void bench_one(checker *c, int dtype, int64_t n, int64_t k, int64_t o)
             c->under->formats[dtype].from_f32(wide, w + (size_t)i * row, k);
         scales[i] = 0.01f;
     }
-    if (prepares)
-        t.xp = check_alloc(
-            (size_t)n * c->under->formats[dtype].prepare.row_size(k), 0);
+    if (product->prepare.rows)
+        t.xp = check_alloc(cpu_prepared_size(&product->prepare, n, k), 0);
     t.a = (cpu_matmul_args){
         .dtype = (uint32_t)dtype,
         .x = x,
@@ -466,12 +507,16 @@ static void bench(checker *c, const bench_shape *s)
 {
     if (strcmp(s->kernel, "matmul") || s->n != 3)
         return;
-    for (int dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++)
-        if (c->below->formats[dtype].matmul != c->under->formats[dtype].matmul)
-            bench_one(c, dtype,
-                      /* the reference's rate does not depend on n */
-                      c->under == c->ref && s->v[0] > 8 ? 8 : s->v[0], s->v[1],
-                      s->v[2]);
+    for (int dtype = 1; dtype < CLV_DTYPE_COUNT; dtype++) {
+        const cpu_format *below = &c->below->formats[dtype];
+        const cpu_format *under = &c->under->formats[dtype];
+        /* the reference's rate does not depend on n */
+        const int64_t n = c->under == c->ref && s->v[0] > 8 ? 8 : s->v[0];
+        if (below->product.matmul != under->product.matmul)
+            bench_one(c, dtype, &under->product, n, s->v[1], s->v[2]);
+        if (under->many_from && below->many.matmul != under->many.matmul)
+            bench_one(c, dtype, &under->many, n, s->v[1], s->v[2]);
+    }
 }
 
 const subject check_matmul = {"matmul", check, bench};

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const levels[] = {"ref", "avx2", "avx512", "avx512vnni"};
+static const char *const levels[] = {"ref", "avx2", "avx512", "avx512vnni",
+                                     "amx"};
 
 /* What option("features") answers, and the kit's own answer to the rest. */
 static const char *features;

@@ -11,7 +11,7 @@ import unittest
 
 import cli
 
-LEVELS = ("ref", "avx2", "avx512", "avx512vnni")
+LEVELS = ("ref", "avx2", "avx512", "avx512vnni", "amx")
 BYTES = 2000
 EXPECTED = {
     "q4_0": 3.4280, "q4_1": 3.3515, "q5_0": 3.3295, "q5_1": 3.3477,

@@ -59,8 +59,9 @@ void cpu_ref_matmul(cpu_kernels *table)
     for (uint32_t i = 1; i < CLV_DTYPE_COUNT; i++) {
         const clv_format *f = clv_format_of(i);
         if (f->decode)
-            table->formats[i] = (cpu_format){
-                .matmul = matmul, .to_f32 = f->decode, .from_f32 = f->encode};
+            table->formats[i] = (cpu_format){.product.matmul = matmul,
+                                             .to_f32 = f->decode,
+                                             .from_f32 = f->encode};
     }
     table->matmul_any = matmul;
 }

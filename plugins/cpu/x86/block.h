@@ -13,13 +13,14 @@
  *   OFFSET  what is added to its integers to make them unsigned; 0 where it has
  *           minimums
  *   TOP     the largest of these bytes
+ *   X_IN_PAIRS  1 where the even elements of a block come before the odd ones
  *   static vi weights(const uint8_t *w, int p, int n);
  *           vector p (of 4 * VL elements) of the piece at w, of which n blocks
  *           of CPU_BLOCK are there; those that are not may be anything
  *   static void read_factors(const piece *p, factors *out);
  *           the factors of a piece; of groups that are not there, zeros
  *
- * and gets matmul(), and PREPARE_SIZE and PREPARE_ROWS for its cpu_prepare.
+ * and gets `product`, its cpu_product.
  */
 #pragma once
 
@@ -29,6 +30,10 @@
 #include "x86.h"
 
 #include <stddef.h>
+
+#ifndef X_IN_PAIRS
+#define X_IN_PAIRS 0
+#endif
 
 #define PIECE 256
 #define BLOCKS (PIECE / CPU_BLOCK)
@@ -117,19 +122,6 @@ static ALWAYS_INLINE vi load_twice(const uint8_t *a, const uint8_t *b)
 #else
     (void)b;
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)a));
-#endif
-}
-
-/* The 32 bytes at a, with AVX-512 also those at b. */
-static ALWAYS_INLINE vi load_both(const uint8_t *a, const uint8_t *b)
-{
-    __m256i low = _mm256_loadu_si256((const __m256i *)a);
-#if VL == 16
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low),
-                              _mm256_loadu_si256((const __m256i *)b), 1);
-#else
-    (void)b;
-    return low;
 #endif
 }
 
@@ -273,12 +265,6 @@ static ALWAYS_INLINE vf beside_factors(const piece *p)
     return eight_lanes(_mm256_loadu_ps(d));
 }
 
-/* Eight signed bytes as floats, times d. */
-static ALWAYS_INLINE __m256 scaled(__m128i q, __m256 d)
-{
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), d);
-}
-
 /* A signed byte for each group, times d. */
 static ALWAYS_INLINE void scaled_bytes(__m128i q, float d, vf *out)
 {
@@ -306,11 +292,18 @@ static ALWAYS_INLINE void k_factors(const uint8_t *w, factors *out)
                  out->minimum);
 }
 
-/* Fills the table; conversion is the reference's. */
+/* Fills the table; conversion is elsewhere. */
+#ifdef CPU_TILES
 #define FORMAT(name)                                                           \
     void ISA(cpu_x86_##name)(cpu_kernels * table)                              \
     {                                                                          \
-        table->formats[DTYPE].matmul = matmul;                                 \
-        table->formats[DTYPE].prepare =                                        \
-            (cpu_prepare){PREPARE_SIZE, PREPARE_ROWS, PREPARE_EXACT};          \
+        table->formats[DTYPE].many = product;                                  \
+        table->formats[DTYPE].many_from = TILES_FROM;                          \
     }
+#else
+#define FORMAT(name)                                                           \
+    void ISA(cpu_x86_##name)(cpu_kernels * table)                              \
+    {                                                                          \
+        table->formats[DTYPE].product = product;                               \
+    }
+#endif

@@ -186,10 +186,11 @@ static void bf16_from_f32(const float *src, void *dst, int64_t n)
 
 void ISA(cpu_x86_float)(cpu_kernels *table)
 {
-    table->formats[CLV_DTYPE_F32].matmul = matmul_f32;
-    table->formats[CLV_DTYPE_F16] = (cpu_format){
-        .matmul = matmul_f16, .to_f32 = f16_to_f32, .from_f32 = f16_from_f32};
-    table->formats[CLV_DTYPE_BF16] = (cpu_format){.matmul = matmul_bf16,
+    table->formats[CLV_DTYPE_F32].product.matmul = matmul_f32;
+    table->formats[CLV_DTYPE_F16] = (cpu_format){.product.matmul = matmul_f16,
+                                                 .to_f32 = f16_to_f32,
+                                                 .from_f32 = f16_from_f32};
+    table->formats[CLV_DTYPE_BF16] = (cpu_format){.product.matmul = matmul_bf16,
                                                   .to_f32 = bf16_to_f32,
                                                   .from_f32 = bf16_from_f32};
 }

@@ -8,7 +8,7 @@
 #define OFFSET 8
 #define TOP 15
 #define STRIPS_FROM 3
-#define PREPARE_ROWS ISA(cpu_x86_q8_pair_rows)
+#define X_IN_PAIRS 1
 
 #include "block.h"
 
@@ -25,6 +25,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 }
 
 #define TURN(rows, n, out) turn_nibbles(rows, n, out, 0, 16, 0x88, as_it_is)
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(i4)

@@ -18,6 +18,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 }
 
 #define TURN(rows, n, out) turn_bytes(rows, n, out, 0)
-#include "matmul_bytes.h"
+#include "matmul_integers.h"
 
 FORMAT(i8)

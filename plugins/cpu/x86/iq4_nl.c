@@ -18,6 +18,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 }
 
 #define TURN(rows, n, out) turn_nibbles(rows, n, out, 2, 18, 0, iq4_bytes)
-#include "matmul_bytes.h"
+#include "matmul_integers.h"
 
 FORMAT(iq4_nl)

@@ -36,6 +36,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 
 #define TURN(rows, n, out)                                                     \
     turn_nibbles(rows, n, out, offsetof(clv_block_iq4_xs, q), 16, 0, iq4_bytes)
-#include "matmul_bytes.h"
+#include "matmul_integers.h"
 
 FORMAT(iq4_xs)

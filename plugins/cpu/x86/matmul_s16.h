@@ -266,6 +266,5 @@ static void matmul(const cpu_matmul_args *a)
         cpu_x86_gemm(&kind, a, a->xp, x_size);
 }
 
-#define PREPARE_SIZE ISA(cpu_x86_q16_size)
-#define PREPARE_ROWS ISA(cpu_x86_q16_rows)
-#define PREPARE_EXACT false
+static const cpu_product product = {
+    matmul, {ISA(cpu_x86_q16_size), ISA(cpu_x86_q16_rows), false, false}};

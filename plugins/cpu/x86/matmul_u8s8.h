@@ -114,8 +114,8 @@ static void matmul(const cpu_matmul_args *a)
         cpu_x86_gemm(&kind, a, a->xp, x_size);
 }
 
-#define PREPARE_SIZE ISA(cpu_x86_q8_size)
-#define PREPARE_EXACT true
-#ifndef PREPARE_ROWS
-#define PREPARE_ROWS ISA(cpu_x86_q8_rows)
-#endif
+static const cpu_product product = {
+    matmul,
+    {ISA(cpu_x86_q8_size),
+     X_IN_PAIRS ? ISA(cpu_x86_q8_pair_rows) : ISA(cpu_x86_q8_rows), true,
+     false}};

@@ -46,17 +46,18 @@ size_t ISA(cpu_x86_q16_size)(int64_t k)
                         length / Q16_GROUP * sizeof(float));
 }
 
-void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
-                           int64_t k, float scale, void *out)
+void ISA(cpu_x86_q16_rows)(const cpu_prepare_args *args)
 {
+    const int64_t k = args->k;
     size_t size = ISA(cpu_x86_q16_size)(k);
 
-    for (int64_t i = 0; i < n; i++, x += x_stride) {
-        int16_t *q = (int16_t *)((uint8_t *)out + (size_t)i * size);
+    for (int64_t i = 0; i < args->n; i++) {
+        const float *x = args->x[i];
+        int16_t *q = (int16_t *)((uint8_t *)args->out + (size_t)i * size);
         float *d = (float *)(q + q16_length(k));
         for (int64_t j = 0; j < k; j += Q16_GROUP)
             *d++ = q16_group(x + j, k - j < Q16_GROUP ? k - j : Q16_GROUP,
-                             scale, q + j);
+                             args->scale, q + j);
     }
 }
 
@@ -90,17 +91,18 @@ size_t ISA(cpu_x86_q8_size)(int64_t k)
                         (size_t)(k / CPU_BLOCK) * 4 * sizeof(float));
 }
 
-void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
-                          int64_t k, float scale, void *out)
+void ISA(cpu_x86_q8_rows)(const cpu_prepare_args *args)
 {
+    const int64_t k = args->k;
     size_t size = ISA(cpu_x86_q8_size)(k);
 
-    for (int64_t i = 0; i < n; i++, x += x_stride) {
-        int8_t *q = (int8_t *)out + (size_t)i * size;
+    for (int64_t i = 0; i < args->n; i++) {
+        const float *x = args->x[i];
+        int8_t *q = (int8_t *)args->out + (size_t)i * size;
         float *d = (float *)(q + k);
         float *sum = d + k / CPU_BLOCK, *halves = sum + k / CPU_BLOCK;
         for (int64_t j = 0; j < k; j += CPU_BLOCK, halves += 2)
-            *d++ = q8_block(x + j, scale, q + j, sum++, halves);
+            *d++ = q8_block(x + j, args->scale, q + j, sum++, halves);
     }
 }
 
@@ -115,13 +117,12 @@ static void part_pairs(int8_t *q)
     _mm256_storeu_si256((__m256i *)q, v);
 }
 
-void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
-                               int64_t k, float scale, void *out)
+void ISA(cpu_x86_q8_pair_rows)(const cpu_prepare_args *args)
 {
-    size_t size = ISA(cpu_x86_q8_size)(k);
+    size_t size = ISA(cpu_x86_q8_size)(args->k);
 
-    ISA(cpu_x86_q8_rows)(x, x_stride, n, k, scale, out);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < k; j += CPU_BLOCK)
-            part_pairs((int8_t *)out + (size_t)i * size + j);
+    ISA(cpu_x86_q8_rows)(args);
+    for (int64_t i = 0; i < args->n; i++)
+        for (int64_t j = 0; j < args->k; j += CPU_BLOCK)
+            part_pairs((int8_t *)args->out + (size_t)i * size + j);
 }

@@ -13,6 +13,10 @@
  *
  * q8 pairs (for I4): the same, each block's even elements in front of its odd
  * ones, as the low and high nibbles of the weight's bytes have them.
+ *
+ * bf16 (for tiles): 16 rows together, for each two elements of k those of one
+ * row after the other: uint16_t v[k / 2][16][2]. Rows of a pair form have their
+ * elements in the order of q8 pairs.
  */
 #pragma once
 
@@ -44,10 +48,10 @@ static inline const float *q8_sums(const void *row, int64_t k, int group)
 }
 
 size_t ISA(cpu_x86_q16_size)(int64_t k);
-void ISA(cpu_x86_q16_rows)(const float *x, int64_t x_stride, int64_t n,
-                           int64_t k, float scale, void *out);
+void ISA(cpu_x86_q16_rows)(const cpu_prepare_args *args);
 size_t ISA(cpu_x86_q8_size)(int64_t k);
-void ISA(cpu_x86_q8_rows)(const float *x, int64_t x_stride, int64_t n,
-                          int64_t k, float scale, void *out);
-void ISA(cpu_x86_q8_pair_rows)(const float *x, int64_t x_stride, int64_t n,
-                               int64_t k, float scale, void *out);
+void ISA(cpu_x86_q8_rows)(const cpu_prepare_args *args);
+void ISA(cpu_x86_q8_pair_rows)(const cpu_prepare_args *args);
+size_t ISA(cpu_x86_bf16_size)(int64_t k);
+void ISA(cpu_x86_bf16_rows)(const cpu_prepare_args *args);
+void ISA(cpu_x86_bf16_pair_rows)(const cpu_prepare_args *args);

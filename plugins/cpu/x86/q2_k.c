@@ -23,6 +23,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
                  load_f16(w + offsetof(clv_block_q2_k, m)), out->minimum);
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q2_k)

@@ -29,6 +29,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
                  load_f16(p->w + offsetof(clv_block_q3_k, d)), out->scale);
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q3_k)

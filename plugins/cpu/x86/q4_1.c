@@ -20,6 +20,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
 }
 
 #define TURN(rows, n, out) turn_nibbles(rows, n, out, 4, 20, 0, as_it_is)
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q4_1)

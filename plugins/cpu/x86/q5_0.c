@@ -16,6 +16,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->scale = block_factors(p, 0);
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q5_0)

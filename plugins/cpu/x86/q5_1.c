@@ -18,6 +18,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     *out->minimum = vf_sub(vf_zero(), block_factors(p, 2));
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q5_1)

@@ -19,6 +19,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
     k_factors(p->w, out);
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q5_k)

@@ -26,6 +26,6 @@ static ALWAYS_INLINE void read_factors(const piece *p, factors *out)
                  out->scale);
 }
 
-#include "matmul_u8s8.h"
+#include "matmul_integers.h"
 
 FORMAT(q6_k)

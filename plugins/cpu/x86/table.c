@@ -17,6 +17,7 @@ void ISA(cpu_kernels)(cpu_kernels *table)
     ISA(cpu_x86_i8)(table);
     ISA(cpu_x86_i4)(table);
 #ifndef __AVX512VNNI__
+    ISA(cpu_x86_convert)(table);
     ISA(cpu_x86_float)(table);
     ISA(cpu_x86_attention)(table);
     ISA(cpu_x86_elementwise)(table);

@@ -31,7 +31,11 @@ static inline float hsum8(__m256 v)
 /* clang-format off */
 #ifdef __AVX512F__
 
-#ifdef __AVX512VNNI__
+#if defined CPU_TILES_EMULATED
+#define ISA(name) name##_amx_emulated
+#elif defined CPU_TILES
+#define ISA(name) name##_amx
+#elif defined __AVX512VNNI__
 #define ISA(name) name##_avx512_vnni
 #else
 #define ISA(name) name##_avx512
@@ -382,4 +386,23 @@ static ALWAYS_INLINE void transpose8(__m256 r[8])
         r[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
     }
+}
+
+/* The 32 bytes at a, with AVX-512 also those at b. */
+static ALWAYS_INLINE vi load_both(const uint8_t *a, const uint8_t *b)
+{
+    __m256i low = _mm256_loadu_si256((const __m256i *)a);
+#if VL == 16
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low),
+                              _mm256_loadu_si256((const __m256i *)b), 1);
+#else
+    (void)b;
+    return low;
+#endif
+}
+
+/* Eight signed bytes as floats, times d. */
+static ALWAYS_INLINE __m256 scaled(__m128i q, __m256 d)
+{
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q)), d);
 }

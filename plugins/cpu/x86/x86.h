@@ -7,6 +7,7 @@
 #include "vec.h"
 #include "../kernels.h"
 
+void ISA(cpu_x86_convert)(cpu_kernels *table);
 void ISA(cpu_x86_float)(cpu_kernels *table);
 void ISA(cpu_x86_q8_0)(cpu_kernels *table);
 void ISA(cpu_x86_q4_0)(cpu_kernels *table);
