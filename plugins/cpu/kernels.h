@@ -101,15 +101,6 @@ typedef struct cpu_prepare {
     bool together;
 } cpu_prepare;
 
-/* Bytes of n prepared rows. */
-static inline uint64_t cpu_prepared_size(const cpu_prepare *p, int64_t n,
-                                         int64_t k)
-{
-    if (p->together)
-        n = (n + CPU_PREPARE_ROWS - 1) / CPU_PREPARE_ROWS * CPU_PREPARE_ROWS;
-    return (uint64_t)n * p->row_size(k);
-}
-
 typedef struct cpu_product {
     cpu_matmul_fn matmul;
     cpu_prepare prepare; /* rows NULL: x is read as it is */

@@ -45,13 +45,6 @@ static bool are_rows(const cpu_tensor *w, const cpu_step *step)
 /* ------------------------------------------------------------------------ */
 /* The region                                                                */
 
-static int64_t sorted_row_size(const cpu_product *product, int64_t in)
-{
-    return (int64_t)(product->prepare.rows
-                         ? product->prepare.row_size(in)
-                         : cpu_round_up((uint64_t)in * sizeof(float)));
-}
-
 /* Bytes before the sorted rows. */
 static uint64_t head_size(int64_t experts, int64_t places)
 {
@@ -79,8 +72,8 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
     cpu_run_shape(run, step->in[2], &ids);
     const int64_t places = ids.dims[0] * ids.dims[1];
     return head_size(w->dims[0], places) +
-           cpu_format_prepared_size(&run->kernels->formats[w->dtype], places,
-                                    w->dims[2]);
+           cpu_format_rows_size(&run->kernels->formats[w->dtype], places,
+                                w->dims[2]);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -301,7 +294,7 @@ static void place_region(task *t, void *region)
     t->begin = region;
     t->order = t->begin + t->experts + 2;
     t->sorted = (char *)region + head_size(t->experts, places);
-    t->row_size = sorted_row_size(t->product, t->in);
+    t->row_size = (int64_t)cpu_row_size(t->product, t->in);
 }
 
 static void run_experts(const cpu_run *run, const cpu_step *step)

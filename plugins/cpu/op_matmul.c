@@ -160,7 +160,7 @@ static uint64_t share_size(const cpu_run *run, const cpu_step *step)
     cpu_rows x = cpu_run_rows(run, step->in[0]);
     const cpu_format *format =
         find_format(run->kernels, &run->tensors[step->in[1]], step->variant);
-    return cpu_format_prepared_size(format, x.n, x.c);
+    return cpu_format_rows_size(format, x.n, x.c);
 }
 
 /* Of a product whose plain kernel rounds x. */

@@ -29,15 +29,27 @@ static inline uint64_t cpu_format_form(const cpu_format *f)
     return few + 31 * many + (uint64_t)f->many_from;
 }
 
-/* Bytes of n rows, prepared for either product. */
-static inline uint64_t cpu_format_prepared_size(const cpu_format *f, int64_t n,
-                                                int64_t k)
+/* Bytes of a row of x as the product reads it. */
+static inline uint64_t cpu_row_size(const cpu_product *p, int64_t k)
 {
-    const uint64_t few = f->product.prepare.rows
-                             ? cpu_prepared_size(&f->product.prepare, n, k)
-                             : (uint64_t)n * k * sizeof(float);
-    const uint64_t many =
-        f->many_from ? cpu_prepared_size(&f->many.prepare, n, k) : 0;
+    return p->prepare.rows ? p->prepare.row_size(k)
+                           : cpu_round_up((uint64_t)k * sizeof(float));
+}
+
+/* Bytes of n rows. */
+static inline uint64_t cpu_rows_size(const cpu_product *p, int64_t n, int64_t k)
+{
+    if (p->prepare.together)
+        n = cpu_ceil_div(n, CPU_PREPARE_ROWS) * CPU_PREPARE_ROWS;
+    return (uint64_t)n * cpu_row_size(p, k);
+}
+
+/* The same for either product. */
+static inline uint64_t cpu_format_rows_size(const cpu_format *f, int64_t n,
+                                            int64_t k)
+{
+    const uint64_t few = cpu_rows_size(&f->product, n, k);
+    const uint64_t many = f->many_from ? cpu_rows_size(&f->many, n, k) : 0;
     return few > many ? few : many;
 }
 

@@ -1,4 +1,5 @@
 #include "checkkern.h"
+#include "../../plugins/cpu/prepared.h"
 
 #include <float.h>
 #include <math.h>
@@ -271,7 +272,7 @@ static void run(checker *c, problem *p)
         check_that(c, size % 64 == 0, "%s: prepared rows of %zu bytes",
                    check_dtype(p->dtype), size);
         p->prepared =
-            check_alloc(cpu_prepared_size(prepare, before + p->n, p->k), 0);
+            check_alloc(cpu_rows_size(p->product, before + p->n, p->k), 0);
         prepare_rows(prepare, &p->a, before, cut, p->prepared);
         p->a.xp = (uint8_t *)p->prepared + (size_t)before * size;
         p->a.xp_row = before;
@@ -477,7 +478,7 @@ static void bench_one(checker *c, int dtype, const cpu_product *product,
         scales[i] = 0.01f;
     }
     if (product->prepare.rows)
-        t.xp = check_alloc(cpu_prepared_size(&product->prepare, n, k), 0);
+        t.xp = check_alloc(cpu_rows_size(product, n, k), 0);
     t.a = (cpu_matmul_args){
         .dtype = (uint32_t)dtype,
         .x = x,

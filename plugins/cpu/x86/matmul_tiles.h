@@ -22,7 +22,7 @@
 #else
 #define TILES_FROM 48
 #endif
-#define STRIP 32      /* rows of weights */
+#define STRIP 32 /* rows of weights */
 #define DEPTH 512
 #define GROUP_ROWS CPU_PREPARE_ROWS /* rows of x in a tile */
 #define HAS_MINIMUM (OFFSET == 0)
@@ -41,22 +41,22 @@ typedef struct tile_scratch {
 } tile_scratch;
 
 /* The blocks of row r of a strip. */
-static ALWAYS_INLINE void unpack_piece(const piece *from, int r,
+static ALWAYS_INLINE void unpack_piece(const piece from, int r,
                                        tile_weights *to)
 {
     float scale[GROUP_VECTORS * VL], minimum[GROUP_VECTORS * VL];
     uint8_t bytes[4 * VL] __attribute__((aligned(64)));
     factors f;
-    read_factors(from, &f);
+    read_factors(&from, &f);
     for (int i = 0; i < GROUP_VECTORS; i++) {
         vf_store(scale + i * VL, f.scale[i]);
         vf_store(minimum + i * VL, HAS_MINIMUM
                                        ? f.minimum[i]
                                        : vf_mul(f.scale[i], vf_set1(OFFSET)));
     }
-    for (int p = 0; p < VECTORS(from->n); p++) {
-        vi_store(bytes, weights(from->w, p, from->n));
-        for (int b = 2 * p; b < 2 * p + 2 && b < from->n; b++) {
+    for (int p = 0; p < VECTORS(from.n); p++) {
+        vi_store(bytes, weights(from.w, p, from.n));
+        for (int b = 2 * p; b < 2 * p + 2 && b < from.n; b++) {
             vf v[2];
             for (int i = 0; i < 2; i++) {
                 const int at = b % 2 * CPU_BLOCK + i * VL;
@@ -92,14 +92,13 @@ static void unpack_strip(const cpu_matmul_args *a, int64_t o, int64_t k,
         const int n = blocks_from(a, k + at);
         for (int r = 0; r < STRIP; r++) {
             const int64_t row = o + r < a->o_end ? o + r : a->o_end - 1;
-            piece from = piece_at(a, row, k + at, n);
             prefetch_next(a, row, k + at);
-            if (n == BLOCKS) {
-                from.n = BLOCKS;
-                unpack_piece(&from, r, to + at / TILE_K);
-            } else {
-                unpack_piece(&from, r, to + at / TILE_K);
-            }
+            /* Whole pieces are compiled for their constant count. */
+            if (n == BLOCKS)
+                unpack_piece(piece_at(a, row, k + at, BLOCKS), r,
+                             to + at / TILE_K);
+            else
+                unpack_piece(piece_at(a, row, k + at, n), r, to + at / TILE_K);
         }
     }
 }
