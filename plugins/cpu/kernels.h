@@ -88,7 +88,7 @@ typedef struct cpu_prepare_args {
     int64_t n, k;
     int64_t begin, end; /* of their elements: whole CPU_BLOCK, or all */
     float scale; /* all of x is whole numbers in -127..127 times it; 0: any */
-    void *out;   /* row_size(k) bytes for each row, or for CPU_PREPARE_ROWS */
+    void *out;   /* of the first row; rows that lie together begin a group */
 } cpu_prepare_args;
 
 /* Converts rows of x to the form that the matmul of a format reads. */
@@ -96,8 +96,8 @@ typedef struct cpu_prepare {
     size_t (*row_size)(int64_t k); /* bytes, a multiple of 64 */
     void (*rows)(const cpu_prepare_args *args);
     bool exact; /* the matmul's products of integers are those of the numbers */
-    /* CPU_PREPARE_ROWS rows share their memory, and some of their elements may
-     * be prepared without the others. */
+    /* Groups of CPU_PREPARE_ROWS rows share their memory, row_size(k) bytes for
+     * each, and some of their elements may be prepared without the others. */
     bool together;
 } cpu_prepare;
 

@@ -294,7 +294,6 @@ static void place_region(task *t, void *region)
     t->begin = region;
     t->order = t->begin + t->experts + 2;
     t->sorted = (char *)region + head_size(t->experts, places);
-    t->row_size = (int64_t)cpu_row_size(t->product, t->in);
 }
 
 static void run_experts(const cpu_run *run, const cpu_step *step)
@@ -325,12 +324,14 @@ static void run_experts(const cpu_run *run, const cpu_step *step)
         cpu_pool_run(run->pool, parts, row_chunk, &t);
         return;
     }
-    /* On average. Where only some experts are here, rows may be fewer. */
-    t.product = cpu_product_for(&run->kernels->formats[w->dtype],
-                                t.ids.n * t.used / t.total);
     place_region(&t, run->regions[CPU_REGION_EXPERTS]);
-    if (!step->reuse) {
+    if (!step->reuse)
         sort(&t);
+    /* By the rows of an expert on average: steps that share them agree. */
+    t.product = cpu_product_for(&run->kernels->formats[w->dtype],
+                                t.begin[t.experts] / t.experts);
+    t.row_size = (int64_t)cpu_row_size(t.product, t.in);
+    if (!step->reuse) {
         t.grid =
             cpu_prepare_grid_of(&t.product->prepare, t.begin[t.experts], t.in);
         cpu_pool_run(run->pool, t.grid.across * t.grid.down, copy_chunk, &t);
