@@ -1,6 +1,5 @@
 #include "learn.h"
 
-#include "../core/base/cache.h"
 #include "../core/base/error.h"
 #include "../core/base/hash.h"
 #include "../core/base/names.h"
@@ -8,6 +7,7 @@
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
 #include "overheads.h"
+#include "plan_cache.h"
 #include "planner.h"
 #include "prepare.h"
 #include "profile/history.h"
@@ -41,7 +41,7 @@
 /* ------------------------------------------------------------------------ */
 /* Which plan it was                                                        */
 
-static uint64_t problem_of(const clv_plan *plan)
+uint64_t planner_problem_of(const clv_plan *plan)
 {
     const uint64_t graph = core_graph_fingerprint(plan->source);
     uint64_t h = core_hash(CORE_HASH_SEED, &graph, sizeof graph);
@@ -56,7 +56,7 @@ static uint64_t problem_of(const clv_plan *plan)
 
 void planner_identify(clv_plan *plan)
 {
-    plan->problem = problem_of(plan);
+    plan->problem = planner_problem_of(plan);
     plan->identity =
         core_hash(plan->problem, plan->pieces,
                   plan->pieces ? plan->n_pieces * sizeof *plan->pieces : 0);
@@ -249,109 +249,22 @@ static clv_status learn_costs(const clv_exec *exec, planner_profile *profile,
 /* ------------------------------------------------------------------------ */
 /* The best plan so far                                                     */
 
-/* In the cache: this, then the plan as JSON. */
-typedef struct best_plan {
-    uint64_t identity;
-} best_plan;
-
-static bool name_best(const clv_context *ctx, uint64_t problem, char **dir,
-                      char **key)
-{
-    *dir = core_context_cache(ctx, "runs");
-    *key = core_format("best plan of %016" PRIx64 ", format 1", problem);
-    return *dir && *key;
-}
-
-static bool load_best(const clv_context *ctx, uint64_t problem, best_plan **out,
-                      uint64_t *size)
-{
-    char *dir, *key;
-    void *data = NULL;
-    bool found = name_best(ctx, problem, &dir, &key) &&
-                 !core_cache_get(dir, key, &data, size) &&
-                 *size > sizeof(best_plan);
-    free(dir);
-    free(key);
-    if (!found)
-        free(data);
-    *out = found ? data : NULL;
-    return found;
-}
-
-static void save_best(const clv_plan *plan)
-{
-    char *dir, *key, *json = NULL;
-    best_plan *best = NULL;
-    if (name_best(plan->ctx, plan->problem, &dir, &key) &&
-        !clv_plan_json(plan, &json))
-        best = malloc(sizeof *best + strlen(json));
-    if (best) {
-        best->identity = plan->identity;
-        memcpy(best + 1, json, strlen(json));
-        if (core_cache_put(dir, key, best, sizeof *best + strlen(json)))
-            clv_log(plan->ctx, CLV_LOG_WARN, "the best plan is not kept: %s",
-                    clv_last_error());
-    }
-    free(best);
-    clv_string_free(json);
-    free(dir);
-    free(key);
-}
-
 /* Keeps the plan if it took less than the one that is kept, with symbols like
  * these. */
 static void keep_best(const clv_plan *plan, planner_history *history,
                       const planner_past *run)
 {
     planner_past mine, other;
-    best_plan *best;
-    uint64_t size;
+    uint64_t best;
     bool better = planner_history_find(history, plan->ctx, plan->identity,
                                        run->symbols, run->n_symbols, &mine);
-    if (better && load_best(plan->ctx, plan->problem, &best, &size)) {
-        better = best->identity != plan->identity &&
-                 (!planner_history_find(history, plan->ctx, best->identity,
-                                        run->symbols, run->n_symbols, &other) ||
+    if (better && planner_plan_cache_best(plan->ctx, plan->problem, &best))
+        better = best != plan->identity &&
+                 (!planner_history_find(history, plan->ctx, best, run->symbols,
+                                        run->n_symbols, &other) ||
                   planner_past_median(&mine) < planner_past_median(&other));
-        free(best);
-    }
     if (better)
-        save_best(plan);
-}
-
-clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
-                               clv_plan **out)
-{
-    best_plan *best;
-    uint64_t size;
-    *out = NULL;
-    if (!load_best(plan->ctx, problem_of(plan), &best, &size))
-        return CLV_OK;
-    clv_device **devices = calloc(plan->n_devices + 1u, sizeof *devices);
-    const clv_plan_params params = {.devices = devices,
-                                    .n_devices = plan->n_devices};
-    core_saved_plan saved;
-    clv_status status = devices ? CLV_OK : core_no_memory("for a plan");
-    for (uint32_t d = 0; d < plan->n_devices && !status; d++)
-        devices[d] = plan->devices[d].dev;
-    if (!status &&
-        !core_plan_read_json(plan->ctx, graph, &params, (char *)(best + 1),
-                             size - sizeof *best, &saved)) {
-        /* Numbered as the caller numbers its devices. */
-        for (uint32_t i = 0; i < saved.n_pieces; i++) {
-            uint32_t d = 0;
-            while (devices[d] != saved.devices[saved.pieces[i].device])
-                d++;
-            saved.pieces[i].device = d;
-        }
-        if (planner_from_pieces(plan->ctx, graph, &params, saved.pieces,
-                                saved.n_pieces, out))
-            *out = NULL;
-        core_saved_plan_finish(&saved);
-    }
-    free(devices);
-    free(best);
-    return status;
+        planner_plan_cache_keep_best(plan);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -398,8 +311,10 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     CLV_TRY(learn_costs(exec, profile, scale, &changed));
     CLV_TRY(learn_overheads(exec, profile, scale, &changed));
     if (plan->n_devices > 1 && changed > CHANGED &&
-        planner_history_plans(history, plan->problem) < MOST_PLANS)
+        planner_history_plans(history, plan->problem) < MOST_PLANS) {
+        planner_plan_cache_forget(plan);
         *out = CLV_LEARNED_COSTS;
+    }
     planner_history_save(history, plan->ctx);
     return CLV_OK;
 }

@@ -8,13 +8,10 @@
 #include "../core/plan/plan.h"
 #include "profile/profile.h"
 
+/* Hash of the plan's graph and devices; plan: a bare one is enough. */
+uint64_t planner_problem_of(const clv_plan *plan);
 /* Sets plan->problem and plan->identity, once the pieces are known. */
 void planner_identify(clv_plan *plan);
-/* The plan that took the least time in runs of this problem, as far as the
- * cache knows; *out is NULL where there is none, or where it cannot be made.
- * plan: a bare one, of the devices in question. */
-clv_status planner_recall_best(const clv_plan *plan, clv_graph *graph,
-                               clv_plan **out);
 /* What runs of the plan took, as a part of what is forecast for them now: of
  * those with the nearest symbols (NULL: the largest). 0: it has not run. */
 double planner_run_ratio(const clv_plan *plan, planner_profile *profile,

@@ -613,12 +613,41 @@ static clv_status find_variants(clv_context *ctx, clv_graph *graph,
         core_piece *p = &saved->pieces[i];
         if (*saved->names[i].text)
             status = planner_variant_named(
-                ctx, saved->devices[p->device],
+                ctx, params->devices[p->device],
                 &all[(size_t)p->device * graph->n_nodes + p->node], i,
                 saved->names[i].text, &p->variant);
     }
     free(all);
     clv_plan_destroy(bare);
+    return status;
+}
+
+/* The pieces' devices are those of params. */
+static clv_status from_saved(clv_context *ctx, clv_graph *graph,
+                             const clv_plan_params *params,
+                             const core_saved_plan *saved, clv_plan **out)
+{
+    CLV_TRY(find_variants(ctx, graph, params, saved));
+    return planner_from_pieces(ctx, graph, params, saved->pieces,
+                               saved->n_pieces, out);
+}
+
+clv_status planner_from_json(clv_context *ctx, clv_graph *graph,
+                             const clv_plan_params *params, const char *json,
+                             uint64_t size, clv_plan **out)
+{
+    core_saved_plan saved;
+    *out = NULL;
+    CLV_TRY(core_plan_read_json(ctx, graph, params, json, size, &saved));
+    for (uint32_t i = 0; i < saved.n_pieces; i++) {
+        const clv_device *dev = saved.devices[saved.pieces[i].device];
+        uint32_t d = 0;
+        while (params->devices[d] != dev)
+            d++;
+        saved.pieces[i].device = d;
+    }
+    const clv_status status = from_saved(ctx, graph, params, &saved, out);
+    core_saved_plan_finish(&saved);
     return status;
 }
 
@@ -632,10 +661,7 @@ clv_status clv_plan_parse(clv_context *ctx, clv_graph *graph,
     clv_plan_params named = params ? *params : (clv_plan_params){0};
     named.devices = saved.devices;
     named.n_devices = saved.n_devices;
-    clv_status status = find_variants(ctx, graph, &named, &saved);
-    if (!status)
-        status = planner_from_pieces(ctx, graph, &named, saved.pieces,
-                                     saved.n_pieces, out);
+    const clv_status status = from_saved(ctx, graph, &named, &saved, out);
     core_saved_plan_finish(&saved);
     return status;
 }

@@ -55,6 +55,12 @@ clv_status planner_from_pieces(clv_context *ctx, clv_graph *graph,
                                const core_piece *pieces, uint32_t n_pieces,
                                clv_plan **out);
 
+/* A plan of the pieces that json has. Its devices are those of params, which
+ * lists them, also those without pieces. */
+clv_status planner_from_json(clv_context *ctx, clv_graph *graph,
+                             const clv_plan_params *params, const char *json,
+                             uint64_t size, clv_plan **out);
+
 /* The best plan for the devices of `plan`, which is not changed; caps as
  * planner_place(). CLV_ERR_NOT_FOUND: what some node costs is not known. */
 clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,

@@ -7,6 +7,7 @@
 #include "explain.h"
 #include "hardware.h"
 #include "limits.h"
+#include "plan_cache.h"
 #include "rivals.h"
 #include "../core/base/error.h"
 #include "forecast/forecast.h"
@@ -159,6 +160,34 @@ static clv_status solve_rounds(planner_solver *v)
     return refined == PLANNER_REFINED_LITTLE ? predict_again(v->best) : CLV_OK;
 }
 
+static clv_status find_new(planner_solver *v, const clv_op_caps *caps)
+{
+    clv_op_caps *used = NULL;
+    clv_status status = planner_leave_out_same_hardware(v->plan, v->graph, caps,
+                                                        v->profile, &used);
+    v->caps = used;
+    if (!status)
+        status = solve_rounds(v);
+    free(used);
+    v->caps = NULL;
+    return status;
+}
+
+/* Measures what is not known yet. Then the plan that was found when this was
+ * asked before, or a new one. */
+static clv_status answer(planner_solver *v, const clv_op_caps *caps)
+{
+    const uint64_t question = planner_question(v->plan, v->strategy);
+    CLV_TRY(measure(v));
+    CLV_TRY(planner_solver_find(v, question));
+    if (v->best)
+        return planner_solver_recall(v);
+    CLV_TRY(find_new(v, caps));
+    v->best->question = question;
+    planner_plan_cache_keep(v->best);
+    return CLV_OK;
+}
+
 clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
                                  const clv_op_caps *caps,
                                  planner_strategy strategy, clv_plan **out)
@@ -181,15 +210,7 @@ clv_status planner_plan_by_costs(const clv_plan *plan, clv_graph *graph,
     if (!found)
         planner_profile_hold(v.profile);
     if (!status)
-        status = found ? found : measure(&v);
-    clv_op_caps *used = NULL;
-    if (!status)
-        status = planner_leave_out_same_hardware(plan, graph, caps, v.profile,
-                                                 &used);
-    v.caps = used;
-    if (!status)
-        status = solve_rounds(&v);
-    free(used);
+        status = found ? found : answer(&v, caps);
     if (!found)
         planner_profile_release(v.profile);
     if (!status) {

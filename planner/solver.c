@@ -3,6 +3,7 @@
 #include "keep.h"
 #include "learn.h"
 #include "limits.h"
+#include "plan_cache.h"
 #include "candidates/room.h"
 #include "../core/base/error.h"
 
@@ -97,12 +98,29 @@ static bool adopt(planner_solver *v, clv_plan *plan, const char *what)
     return better;
 }
 
+clv_status planner_solver_find(planner_solver *v, uint64_t question)
+{
+    clv_plan *plan;
+    CLV_TRY(planner_plan_cache_find(v->plan, v->graph, question, &plan));
+    if (!plan)
+        return CLV_OK;
+    set_rooms(v, plan);
+    if (planner_is_legal_plan(plan)) {
+        v->best = plan;
+        v->known = true;
+    } else {
+        clv_plan_destroy(plan);
+    }
+    return CLV_OK;
+}
+
 clv_status planner_solver_recall(planner_solver *v)
 {
     clv_plan *plan;
     if (v->strategy != PLANNER_STRATEGY_TENSOR || v->plan->flight.n > 1)
         return CLV_OK;
-    CLV_TRY(planner_recall_best(v->plan, v->graph, &plan));
+    CLV_TRY(planner_plan_cache_find_best(v->plan, v->graph,
+                                         planner_problem_of(v->plan), &plan));
     if (!plan)
         return CLV_OK;
     set_rooms(v, plan);

@@ -17,13 +17,13 @@ typedef struct planner_solver {
     planner_strategy strategy;
     clv_device **devices;
     planner_candidates c;
-    planner_solution s; /* the search's best, with its alternatives */
-    uint32_t *trial;    /* [n_nodes] options */
-    uint32_t *chosen;   /* [n_nodes] those of the best plan */
-    uint32_t halvings;  /* as planner_candidates_make() */
-    clv_plan *best;     /* NULL: none yet */
-    bool known;         /* the best one is of earlier runs, not of options */
-    bool equal;         /* chances of experts in costs of candidates */
+    planner_solution s;      /* the search's best, with its alternatives */
+    uint32_t *trial;         /* [n_nodes] options */
+    uint32_t *chosen;        /* [n_nodes] those of the best plan */
+    uint32_t halvings;       /* as planner_candidates_make() */
+    clv_plan *best;          /* NULL: none yet */
+    bool known;              /* the best one is of the cache, not of options */
+    bool equal;              /* chances of experts in costs of candidates */
     planner_refined refined; /* by measuring what rivals rely on, */
     bool measures;           /* if that is still done */
 } planner_solver;
@@ -44,6 +44,9 @@ bool planner_solver_scarce(const planner_solver *v, uint32_t device);
 /* A plan of these options, [n_nodes]. */
 clv_status planner_solver_plan(const planner_solver *v, const uint32_t *options,
                                clv_plan **out);
+/* Takes the plan that an earlier search found for the question, if it keeps to
+ * memory and max_share; else there is none yet. */
+clv_status planner_solver_find(planner_solver *v, uint64_t question);
 /* Compares the plan that did best in runs, if there is one. */
 clv_status planner_solver_recall(planner_solver *v);
 /* Takes over the plan, which is of the trial's options, if it is better than

@@ -91,6 +91,14 @@ bool core_cache_exists(const char *dir, const char *key)
     return exists;
 }
 
+void core_cache_remove(const char *dir, const char *key)
+{
+    char *path = file_name(dir, key);
+    if (path)
+        unlink(path);
+    free(path);
+}
+
 clv_status core_cache_put(const char *dir, const char *key, const void *data,
                           uint64_t size)
 {

@@ -31,6 +31,15 @@ bool core_held_at(const core_plan_device *of, clv_tensor *weight,
     return false;
 }
 
+uint64_t core_held_bytes(const core_plan_device *of, clv_tensor *weight)
+{
+    uint64_t sum = 0;
+    core_runs range;
+    for (uint32_t i = 0; core_held_at(of, weight, i, &range); i++)
+        sum += range.bytes * range.n;
+    return sum;
+}
+
 bool core_held_has(const core_plan_device *of, clv_tensor *weight,
                    uint64_t align, uint32_t holding, const core_runs *range)
 {

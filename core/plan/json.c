@@ -223,7 +223,7 @@ static void json_pieces(core_text *text, const clv_plan *plan)
         }
         core_text_add(text, "}");
     }
-    core_text_add(text, "],\n");
+    core_text_add(text, "]");
 }
 
 /* Of the nodes where costs decided. */
@@ -241,7 +241,7 @@ static void json_choices(core_text *text, const clv_plan *plan)
         core_text_add(text, ",\"alternative_ns\":%lld}",
                       llround(choice->alternative_ns));
     }
-    core_text_add(text, "],\n");
+    core_text_add(text, "]");
 }
 
 static void json_indices(core_text *text, const char *key, const uint32_t *list,
@@ -316,13 +316,36 @@ static void json_symbols(core_text *text, const clv_graph *graph)
     core_text_add(text, "],\n");
 }
 
+static void json_graph(core_text *text, const clv_plan *plan)
+{
+    core_text_add(text, "{\"graph\":\"%016llx\",\n\"planned_nodes\":%u,\n",
+                  (unsigned long long)core_graph_fingerprint(plan->source),
+                  plan->source->n_nodes);
+}
+
+/* What was decided: all else follows from it. */
+static void json_decisions(core_text *text, const clv_plan *plan)
+{
+    json_pieces(text, plan);
+    core_text_add(text, ",\n");
+    json_choices(text, plan);
+}
+
+clv_status core_plan_decisions_json(const clv_plan *plan, char **out)
+{
+    core_text text = {0};
+    *out = NULL;
+    json_graph(&text, plan);
+    json_decisions(&text, plan);
+    core_text_add(&text, "}\n");
+    return core_text_take(&text, out);
+}
+
 clv_status clv_plan_json(const clv_plan *plan, char **out)
 {
     core_text text = {0};
     *out = NULL;
-    core_text_add(&text, "{\"graph\":\"%016llx\",\n\"planned_nodes\":%u,\n",
-                  (unsigned long long)core_graph_fingerprint(plan->source),
-                  plan->source->n_nodes);
+    json_graph(&text, plan);
     json_symbols(&text, plan->source);
     json_predicted(&text, plan);
     json_devices(&text, plan);
@@ -331,8 +354,8 @@ clv_status clv_plan_json(const clv_plan *plan, char **out)
     json_file(&text, plan);
     json_copies(&text, plan);
     json_steps(&text, plan);
-    json_pieces(&text, plan);
-    json_choices(&text, plan);
+    json_decisions(&text, plan);
+    core_text_add(&text, ",\n");
     json_parts(&text, plan);
     json_nodes(&text, plan);
     core_text_add(&text, "\"values\":[");

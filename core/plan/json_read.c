@@ -233,6 +233,42 @@ clv_status core_plan_read_json(clv_context *ctx, const clv_graph *graph,
     return status;
 }
 
+static clv_status read_choice(clv_plan *plan, const cJSON *item)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(item, "node");
+    const cJSON *alone = cJSON_GetObjectItemCaseSensitive(item, "alone_ns");
+    const cJSON *other = cJSON_GetObjectItemCaseSensitive(item, "alternative");
+    const cJSON *ns = cJSON_GetObjectItemCaseSensitive(item, "alternative_ns");
+    if (!is_whole(node, plan->source->n_nodes - 1.0) ||
+        !is_whole(alone, 0x1p53) || !cJSON_IsString(other) ||
+        !is_whole(ns, 0x1p53))
+        return clv_error(CLV_ERR_FORMAT,
+                         "plan: a choice lacks its node, alternative or times");
+    core_choice *choice = &plan->choices[(uint32_t)node->valuedouble];
+    char *text = strdup(other->valuestring);
+    if (!text)
+        return core_no_memory("to read a plan");
+    free(choice->alternative);
+    choice->alternative = text;
+    choice->ns = alone->valuedouble;
+    choice->alternative_ns = ns->valuedouble;
+    return CLV_OK;
+}
+
+clv_status core_plan_read_choices(clv_plan *plan, const char *json,
+                                  uint64_t size)
+{
+    cJSON *root;
+    const cJSON *item;
+    CLV_TRY(parse(json, size, &root));
+    clv_status status = CLV_OK;
+    cJSON_ArrayForEach (item, cJSON_GetObjectItemCaseSensitive(root, "choices"))
+        if (!status)
+            status = read_choice(plan, item);
+    cJSON_Delete(root);
+    return status;
+}
+
 void core_saved_plan_finish(core_saved_plan *saved)
 {
     free(saved->devices);

@@ -263,6 +263,8 @@ struct clv_plan {
     double together_ns; /* as clv_plan_summary */
     uint64_t problem;   /* hash of the graph and the devices */
     uint64_t identity;  /* hash of the problem and the pieces */
+    uint64_t question;  /* planner_question() that it was searched for; 0: it
+                           was not */
     double run_ratio;   /* what earlier runs took, as a part of what is
                            forecast for them; 0: it has not run */
     double prepare_ns;  /* that compiling its programs takes, as predicted */
@@ -387,3 +389,10 @@ clv_status core_plan_read_json(clv_context *ctx, const clv_graph *graph,
                                const clv_plan_params *allowed, const char *json,
                                uint64_t size, core_saved_plan *out);
 void core_saved_plan_finish(core_saved_plan *saved);
+/* What clv_plan_json() writes of the pieces and of what else might have been
+ * chosen, without what follows from the pieces; *out is for
+ * clv_string_free(). */
+clv_status core_plan_decisions_json(const clv_plan *plan, char **out);
+/* Takes over what else might have been chosen for the plan's nodes. */
+clv_status core_plan_read_choices(clv_plan *plan, const char *json,
+                                  uint64_t size);

@@ -42,16 +42,6 @@ static uint64_t largest_weight(const clv_graph *graph, uint64_t most)
     return sum >= core_graph_weight_bytes(graph) / 2 ? largest : 0;
 }
 
-/* Bytes that the device holds of it. */
-static uint64_t held_bytes(clv_tensor *weight, const core_plan_device *of)
-{
-    uint64_t sum = 0;
-    core_runs range;
-    for (uint32_t i = 0; core_held_at(of, weight, i, &range); i++)
-        sum += range.bytes * range.n;
-    return sum;
-}
-
 static uint64_t less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -64,7 +54,8 @@ bool planner_is_scarce(const clv_graph *graph, const core_plan_device *of)
         if (graph->tensors[v].usage == CLV_USAGE_WEIGHT &&
             graph->values[v].weight &&
             !core_desc_size(&graph->tensors[v], NULL, &bytes))
-            missing += less(bytes, held_bytes(graph->values[v].weight, of));
+            missing +=
+                less(bytes, core_held_bytes(of, graph->values[v].weight));
     return missing > of->room;
 }
 
@@ -93,7 +84,8 @@ static uint64_t state_bytes(const clv_graph *graph)
 static bool holds_weights(const clv_graph *graph, const core_plan_device *of)
 {
     for (uint32_t v = 0; v < graph->n_tensors; v++)
-        if (graph->values[v].weight && held_bytes(graph->values[v].weight, of))
+        if (graph->values[v].weight &&
+            core_held_bytes(of, graph->values[v].weight))
             return true;
     return false;
 }

@@ -10,6 +10,7 @@
 #include "../../core/exec/exec.h"
 #include "../../core/plan/plan.h"
 #include "../../planner/learn.h"
+#include "../../planner/plan_cache.h"
 #include "../../planner/planner.h"
 #include "../../planner/profile/store.h"
 
@@ -94,6 +95,12 @@ static void close_world(world *w)
         clv_tensor_destroy(w->weights[i]);
     clv_context_destroy(w->ctx);
     clv_config_destroy(w->config);
+}
+
+static void close_with(world *w, clv_plan *plan)
+{
+    clv_plan_destroy(plan);
+    close_world(w);
 }
 
 /* The first product halved, or all on one device. */
@@ -237,6 +244,80 @@ static void test_best_again(void **state)
     close_world(&w);
 }
 
+/* What was searched for is found again by the next process, without a search:
+ * another plan in its place is taken. Then its runs turn out to be slow. */
+static void test_found_again(void **state)
+{
+    (void)state;
+    world w;
+    clv_plan *plan, *other, *again;
+    ns_per_flop[0] = ns_per_flop[1] = 1;
+    open_world(&w, "");
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    assert_int_equal(clv_plan_summarise(plan).n_devices, 2);
+    assert_int_not_equal(plan->question, 0);
+    assert_non_null(plan->choices[0].alternative);
+    char *alternative = strdup(plan->choices[0].alternative);
+    clv_plan_destroy(plan);
+    close_world(&w);
+
+    open_world(&w, "");
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    assert_int_equal(clv_plan_summarise(plan).n_devices, 2);
+    assert_string_equal(plan->choices[0].alternative, alternative);
+    assert_true(clv_plan_summarise(plan).together_ns > 0);
+    other = plan_of(&w, false);
+    other->question = plan->question;
+    planner_plan_cache_keep(other);
+    clv_plan_destroy(plan);
+    close_with(&w, other);
+
+    open_world(&w, "core.objective=1"); /* another question */
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    close_with(&w, again);
+
+    open_world(&w, "");
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    assert_int_equal(clv_plan_summarise(again).n_devices, 1);
+    const planner_past past = {.problem = again->problem,
+                               .plan = again->identity,
+                               .n_symbols = 1,
+                               .symbols = {ROWS}};
+    assert_ok(planner_history_add(&w.profile->history, w.ctx, &past,
+                                  2 * again->forecast->makespan_ns));
+    clv_plan_destroy(again);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    assert_int_equal(clv_plan_summarise(again).n_devices, 2);
+    close_with(&w, again);
+    free(alternative);
+}
+
+/* Costs that changed: the plan is searched for again, and it is forgotten where
+ * its own runs changed them. */
+static void test_found_no_more(void **state)
+{
+    (void)state;
+    world w;
+    clv_plan *plan, *other, *again;
+    double ns;
+    ns_per_flop[0] = ns_per_flop[1] = 1e-5;
+    open_world(&w, "");
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    other = plan_of(&w, clv_plan_summarise(plan).n_devices == 1);
+    other->question = plan->question;
+    other->forecast->makespan_ns *= 1.2;
+    planner_plan_cache_keep(other);
+    clv_plan_destroy(other);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    assert_true(clv_plan_equal(again, plan));
+    clv_plan_destroy(again);
+
+    assert_true(run(plan, ROWS, &ns));
+    assert_ok(planner_plan_cache_find(plan, w.graph, plan->question, &again));
+    assert_null(again);
+    close_with(&w, plan);
+}
+
 static void test_off(void **state)
 {
     (void)state;
@@ -343,7 +424,9 @@ static int without_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DIR(test_forecast), WITH_DIR(test_not_again),
-        WITH_DIR(test_best_again), WITH_DIR(test_off), WITH_DIR(test_history)};
+        WITH_DIR(test_forecast),      WITH_DIR(test_not_again),
+        WITH_DIR(test_best_again),    WITH_DIR(test_found_again),
+        WITH_DIR(test_found_no_more), WITH_DIR(test_off),
+        WITH_DIR(test_history)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

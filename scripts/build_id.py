@@ -1,4 +1,4 @@
-"""Writes a header with BUILD_ID, a digest of a plugin's sources and compiler.
+"""Writes a header with BUILD_ID, a digest of sources and the compiler.
 
 usage: build_id.py OUTPUT DEPFILE COMPILER FOLDER...
 """
