@@ -60,7 +60,7 @@ static const clv_option core_keys[] = {
              "most detailed messages to pass on",
              .choices = "error|warn|info|debug"),
     KEY("cache_dir", CLV_OPTION_STRING, "",
-        "where compiled programs and measurements are kept"),
+        "where compiled programs, measurements and plans are kept"),
     KEY_WITH("program_cache", CLV_OPTION_INT, "1024",
              "MiB of compiled programs that are kept for each plugin; 0: none",
              .max = 1 << 24),

@@ -105,8 +105,14 @@ static uint64_t sum_of_rows(const llm_popularity *p, uint64_t *all)
     return sum;
 }
 
+/* Rows that decide, with those without knowledge. */
+static uint64_t weight_of(const llm_popularity *p, uint64_t *all)
+{
+    return sum_of_rows(p, all) + (uint64_t)p->n_layers * UNSEEN;
+}
+
 /* Beside what other processes have kept meanwhile. The order changes seldom, as
- * plans are made for it: each time that there are twice as many rows. */
+ * plans are made for it: each time that twice as many rows decide. */
 static void save(const llm_popularity *p)
 {
     const uint64_t n = n_counts(p);
@@ -115,7 +121,7 @@ static void save(const llm_popularity *p)
         return;
     for (uint64_t i = 0; i < n; i++)
         now.all[i] += p->seen[i];
-    if (sum_of_rows(p, now.all) >= 2 * sum_of_rows(p, now.in_use))
+    if (weight_of(p, now.all) >= 2 * weight_of(p, now.in_use))
         memcpy(now.in_use, now.all, n * sizeof *now.all);
     if (clv_cache_put(p->ctx, FOLDER, p->key, now.in_use,
                       2 * n * sizeof *now.in_use))
