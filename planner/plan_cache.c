@@ -68,12 +68,29 @@ static uint64_t rounded(uint64_t bytes)
                             : bytes;
 }
 
+/* Of a weight's parts that the device holds, in any order: copies that are
+ * there, and those that the plan before will bring there. */
+static uint64_t held_of(const core_plan_device *of, clv_tensor *weight)
+{
+    uint64_t sum = 0;
+    core_runs range;
+    for (uint32_t i = 0; core_held_at(of, weight, i, &range); i++) {
+        uint64_t hash = CORE_HASH_SEED;
+        mix(&hash, range.offset);
+        mix(&hash, range.bytes);
+        mix(&hash, range.pitch);
+        mix(&hash, range.n);
+        sum += hash;
+    }
+    return sum;
+}
+
 static void mix_held(uint64_t *hash, const clv_graph *graph,
                      const core_plan_device *of)
 {
     for (uint32_t v = 0; v < graph->n_tensors; v++)
         if (graph->values[v].weight)
-            mix(hash, core_held_bytes(of, graph->values[v].weight));
+            mix(hash, held_of(of, graph->values[v].weight));
 }
 
 static void mix_device(uint64_t *hash, const clv_graph *graph,
@@ -93,14 +110,6 @@ static void mix_device(uint64_t *hash, const clv_graph *graph,
     mix_held(hash, graph, of);
 }
 
-static void mix_pieces(uint64_t *hash, const clv_plan *plan)
-{
-    mix(hash, plan->problem);
-    if (plan->n_pieces)
-        *hash = core_hash(*hash, plan->pieces,
-                          plan->n_pieces * sizeof *plan->pieces);
-}
-
 uint64_t planner_question(const clv_plan *plan, planner_strategy strategy)
 {
     settings s = {plan->ctx->config, CORE_HASH_SEED};
@@ -115,8 +124,6 @@ uint64_t planner_question(const clv_plan *plan, planner_strategy strategy)
         mix(&s.hash, (uint64_t)plan->flight.symbols[i]);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         mix_device(&s.hash, plan->source, &plan->devices[d]);
-    if (plan->n_devices && plan->devices[0].after)
-        mix_pieces(&s.hash, plan->devices[0].after);
     return s.hash ? s.hash : 1;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/session.h"
 #include "../../core/exec/exec.h"
 #include "../../core/plan/plan.h"
+#include "../../planner/plan_cache.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -102,11 +103,12 @@ static clv_plan *plan_after(clv_context *ctx, const llm_runner *runner,
     assert_ok(clv_plan_create(
         ctx, runner->graph,
         &(clv_plan_params){.workspace = workspace, .after = after}, &plan));
+    planner_plan_cache_forget(plan); /* each is searched for */
     return plan;
 }
 
 /* Whether a runner's plan after that of another one is the same before that is
- * compiled and then. */
+ * compiled and then: both are searched for. */
 static bool is_same(clv_context *ctx, const llm_runner *first,
                     const llm_runner *later)
 {
