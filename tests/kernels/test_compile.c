@@ -468,8 +468,10 @@ static void init_experts(graph *g, uint32_t dtype, int64_t rows, bool scored)
 }
 
 /* Warp groups for every number of rows. */
-static void compile_shapes(compiler *c, uint32_t dtype)
+/* known: the scale of x; or 0. */
+static void compile_shapes(compiler *c, uint32_t dtype, float known)
 {
+    const bool integers = dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4;
     gpu_variants variants;
     uint32_t seen = 0;
     graph g;
@@ -477,10 +479,16 @@ static void compile_shapes(compiler *c, uint32_t dtype)
     uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 200, 1024);
     uint32_t w = T(dtype, CLV_USAGE_WEIGHT, 256, 1024);
     uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 200, 256);
-    graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
+    if (integers) {
+        g.tensors[w].quant = CLV_QUANT_PER_CHANNEL;
+        g.tensors[w].quant_scales =
+            1 + T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 256);
+    }
+    graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w))->attr.matmul.input_scale =
+        known;
     gpu_list_variants(&c->target, &g.sub, 0, &variants);
     assert_true(variants.n >= 3);
-    c->only = "gemm_wgmma";
+    c->only = known > 0 ? "gemm_wgmma_int8" : "gemm_wgmma";
     for (uint32_t i = 0; i < variants.n; i++) {
         char choice[GPU_KEY_SIZE + 16];
         const uint32_t rows = variants.id[i] >> 16 & 15;
@@ -494,6 +502,8 @@ static void compile_shapes(compiler *c, uint32_t dtype)
     }
     c->target.choices = NULL;
     assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8);
+    if (integers)
+        return;
     init_experts(&g, dtype, 200, true);
     const uint32_t kernels = c->kernels;
     compile(c, &g);
@@ -592,7 +602,8 @@ static void test_ptx_warp_groups(void **state)
 {
     static const uint32_t dtypes[] = {
         CLV_DTYPE_F16,  CLV_DTYPE_BF16, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K,
+        CLV_DTYPE_I8,   CLV_DTYPE_I4};
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])
@@ -600,7 +611,9 @@ static void test_ptx_warp_groups(void **state)
     set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        compile_shapes(&c, dtypes[i]);
+        compile_shapes(&c, dtypes[i], 0);
+    compile_shapes(&c, CLV_DTYPE_I8, 0.5f);
+    compile_shapes(&c, CLV_DTYPE_I4, 0.5f);
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (int64_t in = 4096; in <= 28672; in *= 7)
         compile_gated(&c, CLV_DTYPE_Q4_K, in);

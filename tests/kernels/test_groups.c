@@ -412,6 +412,8 @@ static void test_warp_groups(void **state)
     run_three(r, CLV_DTYPE_BF16, CLV_DTYPE_BF16, 40, true, 130);
     run_glu(r, CLV_DTYPE_BF16, 37, 50, false, true);
     run_glu(r, CLV_DTYPE_Q6_K, 9, 140, true, false);
+    run_three(r, CLV_DTYPE_I8, CLV_DTYPE_I8, 19, false, 150);
+    run_glu(r, CLV_DTYPE_I8, 10, 70, true, false);
     assert_int_equal(count_dispatches(&target, 12), 3);
     target.disabled = "fuse_rms_norm";
     assert_int_equal(count_dispatches(&target, 12), 4);

@@ -16,6 +16,8 @@
 #include <cmocka.h>
 
 static double tolerance = 1e-10;
+static float known; /* the scale of x, which is whole numbers up to 127 times
+                       it; 0: it is not known */
 
 typedef struct product {
     uint32_t dtype, quant, group;
@@ -80,7 +82,12 @@ static uint32_t build_product(sample *b, const product *p)
         sample_fill(b, t);
     for (int64_t i = 0; p->times != 0 && i < p->n * p->in; i++)
         ((float *)b->data[0])[i] *= p->times;
-    graph_node(&b->g, CLV_OP_MATMUL, 2, inputs);
+    for (size_t i = 0; known > 0 && i < b->size[0] / sizeof(float); i++) {
+        float *x = &((float *)b->data[0])[i];
+        *x = known * roundf(127 * fmaxf(fminf(*x, 1), -1));
+    }
+    graph_node(&b->g, CLV_OP_MATMUL, 2, inputs)->attr.matmul.input_scale =
+        known;
     if (p->symbolic)
         graph_symbol(&b->g, p->n);
     return scales;
@@ -101,6 +108,33 @@ static void run_product(runner *r, const product *p)
     describe(p, what, sizeof what);
     runner_run(r, &b.g, b.data, b.size, &symbol);
     judge_product(&b, p, scales, what);
+    sample_free(&b);
+}
+
+/* Row 1 of x has infinity, row 2 a NaN, and the others are as without. */
+static void run_not_finite(runner *r, const product *p)
+{
+    sample b = {0};
+    int64_t symbol = p->n;
+    const uint32_t scales = build_product(&b, p);
+    float *x = b.data[0], *y = b.data[2];
+    x[p->in + 3] = INFINITY;
+    x[2 * p->in + 5] = NAN;
+    runner_run(r, &b.g, b.data, b.size, &symbol);
+    for (int64_t o = 0; o < p->out; o++) {
+        const double w =
+            sample_value(&b, 1, o, 3) * scale_of(&b, p, scales, o, 3);
+        assert_true(isnan(y[2 * p->out + o]));
+        if (w != 0)
+            assert_true(isinf(y[p->out + o]) && (y[p->out + o] > 0) == (w > 0));
+        y[p->out + o] = y[2 * p->out + o] = 0;
+    }
+    memset(x + p->in, 0, 2 * (size_t)p->in * sizeof *x);
+    if (p->bias)
+        for (int64_t o = 0; o < p->out; o++)
+            y[p->out + o] = y[2 * p->out + o] =
+                (float)sample_value(&b, 3, 0, o);
+    judge_product(&b, p, scales, "rows beside those that are not finite");
     sample_free(&b);
 }
 
@@ -297,7 +331,12 @@ static void test_warp_groups(void **state)
         {CLV_DTYPE_Q4_0, 0, 0, 70, 384, 130, 0, false, false, 1e6f},
         {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},
         {CLV_DTYPE_Q5_K, 0, 0, 20, 768, 33, 3, true, false, 0},
-        {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0}};
+        {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 20, 384, 150, 3, true, false,
+         0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 64, 20, 384, 70, 0, false, true, 0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 33, 256, 70, 0, true, false,
+         0}};
     gpu_target target = sample_warp_groups;
     runner *r = runner_open(&target);
     (void)state;
@@ -311,6 +350,42 @@ static void test_warp_groups(void **state)
             run_product(r, &cases[i]);
     }
     tolerance = 1e-10;
+    runner_close(r);
+}
+
+/* Bytes of x, whose scale is known, and integers as weights: as exact as
+ * floats. With a row that has infinity, and one that has a NaN. */
+static void test_warp_group_bytes(void **state)
+{
+    static const product cases[] = {
+        {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0, 37, 512, 70, 3, true, true, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 1536, 150, 0, true, false,
+         0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 256, 33, 1, false, true,
+         0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 20, 768, 130, 0, true, true,
+         0},
+        {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 70, 512, 33, 0, false, false,
+         0}};
+    gpu_target target = sample_warp_groups;
+    runner *r = runner_open(&target);
+    (void)state;
+    if (!r)
+        skip();
+    known = 0.003f;
+    for (uint32_t units = 1; units <= 16; units += 15) {
+        target.units = units;
+        runner_set(r, &target);
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            sample b = {0};
+            build_product(&b, &cases[i]);
+            assert_true(has_kernel(&target, &b.g, "gemm_wgmma_int8"));
+            sample_free(&b);
+            run_product(r, &cases[i]);
+        }
+    }
+    run_not_finite(r, &cases[1]);
+    known = 0;
     runner_close(r);
 }
 
@@ -499,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_matrix_products),
         cmocka_unit_test(test_matrix_formats),
         cmocka_unit_test(test_warp_groups),
+        cmocka_unit_test(test_warp_group_bytes),
         cmocka_unit_test(test_matrix_integers),
         cmocka_unit_test(test_tiles_and_parts),
         cmocka_unit_test(test_some_repacked),

@@ -8,7 +8,8 @@
 typedef enum gpu_scratch {
     GPU_SCRATCH_HALVES, /* x for matrix instructions, and its rows' scales */
     GPU_SCRATCH_HALVES_SCALE,
-    GPU_SCRATCH_BYTES,  /* or as bytes, with theirs */
+    GPU_SCRATCH_BYTES, /* or as bytes, with theirs, or these apart */
+    GPU_SCRATCH_BYTES_SCALE,
     GPU_SCRATCH_QUANTS, /* or as bytes of blocks, and the blocks' scales */
     GPU_SCRATCH_QUANTS_SCALE,
     GPU_SCRATCH_PARTS,   /* of sums */
@@ -17,7 +18,8 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_COUNT
 } gpu_scratch;
 
-/* What the scratch for bytes holds: x in this form (ops/activations.c). */
+/* What the scratch for bytes holds: x in this form (ops/activations.c,
+ * ops/gemm_wgmma.c). */
 typedef struct gpu_bytes {
     uint32_t of; /* 1 + tensor; 0: none */
     int64_t form;

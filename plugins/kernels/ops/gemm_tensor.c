@@ -16,8 +16,8 @@
 static const char *variant_name(const gpu_node *node)
 {
     return gpu_is_gemv(node)       ? "gemv_tensor"
+           : gpu_wgmma_suits(node) ? gpu_wgmma_name(node)
            : gpu_is_int8(node)     ? "gemm_tensor_int8"
-           : gpu_wgmma_suits(node) ? "gemm_wgmma"
                                    : "gemm_tensor";
 }
 
@@ -54,10 +54,17 @@ bool gpu_tensor_suits(const gpu_node *node)
            !gpu_is_disabled(target, variant_name(node));
 }
 
+/* Whether x becomes bytes, or halves. */
+static bool becomes_bytes(const gpu_node *node)
+{
+    return gpu_wgmma_suits(node) ? gpu_wgmma_has_bytes(node)
+                                 : gpu_is_int8(node);
+}
+
 uint32_t gpu_tensor_error_class(const gpu_node *node)
 {
     return gpu_is_gemv(node) && gpu_gemv_is_fine(node) ? CLV_ERROR_F32
-           : !gpu_is_int8(node)                        ? CLV_ERROR_F16
+           : !becomes_bytes(node)                      ? CLV_ERROR_F16
            : node->node.attr.matmul.input_scale > 0    ? CLV_ERROR_F32
                                                        : CLV_ERROR_Q8;
 }
@@ -388,10 +395,10 @@ clv_status gpu_tensor_lower(gpu_lowering *lowering, const gpu_node *node)
         return gpu_gemv_tensor_lower(lowering, node, choose(node), tiles);
     }
     const gpu_tensor_shape s = shape_of(choose(node));
-    CLV_TRY(gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
-            : gpu_wgmma_suits(node)
+    CLV_TRY(gpu_wgmma_suits(node)
                 ? gpu_wgmma_halves(lowering, node, &s, NULL, &x)
-                : gpu_tensor_halves(lowering, node, &x));
+            : gpu_is_int8(node) ? gpu_int8_lower(lowering, node, &x.q)
+                                : gpu_tensor_halves(lowering, node, &x));
     for (int64_t o = 0; o < out; o += step) {
         gpu_tensor_part p = {.first = o,
                              .count = out - o < step ? out - o : step};

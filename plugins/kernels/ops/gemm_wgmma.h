@@ -51,13 +51,18 @@ clv_status gpu_wgmma_begin(gpu_wgmma_call *c, gpu_lowering *lowering,
 clv_status gpu_wgmma_end(gpu_wgmma_call *c, gpu_lowering *lowering,
                          int64_t groups);
 
+/* Whether x becomes bytes: with integers as weights that have a scale for a row
+ * or all, and a scale of x that is known. Else it becomes halves. */
+bool gpu_wgmma_has_bytes(const gpu_node *node);
+/* Of its kernel. */
+const char *gpu_wgmma_name(const gpu_node *node);
 /* Whether this node's product is made so. */
 bool gpu_wgmma_suits(const gpu_node *node);
 /* Without tuning; and others. */
 gpu_tensor_shape gpu_wgmma_preferred(const gpu_node *node);
 void gpu_wgmma_shapes(const gpu_node *node, gpu_variants *out);
-/* x as halves in blocks of the shape's rows. fused: the group whose norm is
- * applied on the way, if it has one; or NULL. */
+/* x as halves, or bytes, in blocks of the shape's rows. fused: the group whose
+ * norm is applied on the way, if it has one; or NULL. */
 clv_status gpu_wgmma_halves(gpu_lowering *lowering, const gpu_node *node,
                             const gpu_tensor_shape *s, const gpu_fused *fused,
                             gpu_tensor_x *out);

@@ -9,6 +9,7 @@ bool gpu_wgmma_fused_takes(const gpu_node *product, const gpu_node *first)
     const gpu_tile_form form = gpu_tiles_of(target, &product->in[1].d);
     const gpu_tile_form first_form = gpu_tiles_of(target, &first->in[1].d);
     return gpu_tensor_suits(product) && gpu_wgmma_suits(product) &&
+           !gpu_wgmma_has_bytes(product) &&
            gpu_same_tiles(&form, &first_form) && gpu_keeps_tiles(product) &&
            gpu_tiles_part(product) >= product->in[1].d.dims[0] &&
            !gpu_is_disabled(target, "gemm_wgmma_fused");

@@ -49,7 +49,7 @@ enum {
 
 uint32_t gpu_n_cases(void)
 {
-    return N_SINGLE + N_SERIES + 1;
+    return N_SINGLE + N_SERIES + 2;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -226,11 +226,13 @@ static void add_binary(gpu_case *c, uint32_t op, uint32_t a, uint32_t b,
 /* ------------------------------------------------------------------------ */
 /* Cases                                                                    */
 
+/* known: the scale of x, whose elements are whole numbers times it; or 0. */
 static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
-                        uint32_t in, gpu_case *c)
+                        uint32_t in, float known, gpu_case *c)
 {
-    snprintf(c->name, sizeof c->name, "matmul %s %lldx%ux%d",
-             clv_dtype_label(dtype), (long long)n, (unsigned)in, OUTPUTS);
+    snprintf(c->name, sizeof c->name, "matmul %s%s %lldx%ux%d",
+             clv_dtype_label(dtype), known > 0 ? " of bytes" : "", (long long)n,
+             (unsigned)in, OUTPUTS);
     if (!add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, n, in, 1) ||
         !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 2) ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, n, OUTPUTS, 0) ||
@@ -244,7 +246,7 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
                 sum += (double)element(i * in + k, 1) * element(o * in + k, 2);
             c->want[i * OUTPUTS + o] = (float)sum;
         }
-    finish(c, CLV_OP_MATMUL);
+    finish(c, CLV_OP_MATMUL)->attr.matmul.input_scale = known;
     return true;
 }
 
@@ -436,12 +438,14 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
     bool made;
     c->wide = i + 1 == gpu_n_cases();
     if (c->wide)
-        made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, c);
+        made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, 0, c);
+    else if (i + 2 == gpu_n_cases())
+        made = make_matmul(host, CLV_DTYPE_I8, WIDE_ROWS, WIDE_INPUTS, STEP, c);
     else if (i >= N_SINGLE)
         made = make_series(host, series_types[i - N_SINGLE],
                            slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (type < N_WEIGHTS)
-        made = make_matmul(host, weight_types[type], n, INPUTS, c);
+        made = make_matmul(host, weight_types[type], n, INPUTS, 0, c);
     else if (type < N_WEIGHTS + N_CACHES)
         made = make_attention(host, &caches[type - N_WEIGHTS], n, c);
     else
