@@ -163,13 +163,18 @@ static clv_status solve_rounds(planner_solver *v)
 static clv_status find_new(planner_solver *v, const clv_op_caps *caps)
 {
     clv_op_caps *used = NULL;
+    uint32_t searches = 0;
     clv_status status = planner_leave_out_same_hardware(v->plan, v->graph, caps,
                                                         v->profile, &used);
     v->caps = used;
+    v->searches = &searches;
     if (!status)
         status = solve_rounds(v);
+    if (!status)
+        status = core_context_progress(v->plan->ctx, "planning", 1);
     free(used);
     v->caps = NULL;
+    v->searches = NULL;
     return status;
 }
 

@@ -12,6 +12,9 @@
 /* Searches at most until a plan keeps to memory and max_share. */
 #define TIGHTER 8
 
+/* After so many searches of a plan half of the time is said to have passed. */
+#define HALF_WAY 8
+
 /* What is held for measuring does not count against a plan. */
 static void set_rooms(const planner_solver *v, clv_plan *plan)
 {
@@ -191,8 +194,17 @@ bool planner_solver_streams(const planner_candidates *c)
     return false;
 }
 
+/* Searches take most of the time: seconds, for a model larger than a card. */
+static clv_status tell(const planner_solver *v)
+{
+    const double n = *v->searches;
+    ++*v->searches;
+    return core_context_progress(v->plan->ctx, "planning", n / (n + HALF_WAY));
+}
+
 clv_status planner_solver_search(planner_solver *v)
 {
+    CLV_TRY(tell(v));
     if (planner_solver_streams(&v->c))
         return consider_search(v, 0);
     CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
@@ -314,6 +326,7 @@ clv_status planner_solver_begin_other(const planner_solver *v,
                             .chosen = calloc(n, sizeof *out->chosen),
                             .trial = calloc(n, sizeof *out->trial),
                             .halvings = v->halvings,
+                            .searches = v->searches,
                             .measures = v->measures};
     return out->chosen && out->trial ? CLV_OK : core_no_memory("for a plan");
 }

@@ -21,6 +21,7 @@ typedef struct planner_solver {
     uint32_t *trial;         /* [n_nodes] options */
     uint32_t *chosen;        /* [n_nodes] those of the best plan */
     uint32_t halvings;       /* as planner_candidates_make() */
+    uint32_t *searches;      /* for this plan, so far */
     clv_plan *best;          /* NULL: none yet */
     bool known;              /* the best one is of the cache, not of options */
     bool equal;              /* chances of experts in costs of candidates */

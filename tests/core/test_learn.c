@@ -318,6 +318,47 @@ static void test_found_no_more(void **state)
     close_with(&w, plan);
 }
 
+/* What was said of the search. */
+typedef struct said {
+    uint32_t count, most; /* at most as many as are wanted */
+    double fraction;      /* the latest */
+} said;
+
+static int listen_to(void *ctx, const char *what, double fraction)
+{
+    said *s = ctx;
+    if (strcmp(what, "planning") != 0)
+        return 0;
+    assert_true(fraction >= s->fraction);
+    s->fraction = fraction;
+    return ++s->count > s->most;
+}
+
+/* A search says that it goes on, and can be cancelled; one that was done before
+ * is not done again. */
+static void test_told(void **state)
+{
+    (void)state;
+    world w;
+    clv_plan *plan;
+    said s = {.most = 0};
+    ns_per_flop[0] = ns_per_flop[1] = 1;
+    open_world(&w, "");
+    w.ctx->progress = listen_to;
+    w.ctx->progress_ctx = &s;
+    assert_int_equal(clv_plan_create(w.ctx, w.graph, NULL, &plan),
+                     CLV_ERR_CANCELLED);
+    assert_int_equal(s.count, 1);
+    s = (said){.most = 1000};
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    assert_true(s.count > 1 && s.fraction == 1);
+    clv_plan_destroy(plan);
+    s = (said){.most = 0};
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &plan));
+    assert_int_equal(s.count, 0);
+    close_with(&w, plan);
+}
+
 static void test_off(void **state)
 {
     (void)state;
@@ -426,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DIR(test_forecast),      WITH_DIR(test_not_again),
         WITH_DIR(test_best_again),    WITH_DIR(test_found_again),
-        WITH_DIR(test_found_no_more), WITH_DIR(test_off),
-        WITH_DIR(test_history)};
+        WITH_DIR(test_found_no_more), WITH_DIR(test_told),
+        WITH_DIR(test_off),           WITH_DIR(test_history)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
