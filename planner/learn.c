@@ -2,7 +2,6 @@
 
 #include "../core/base/error.h"
 #include "../core/base/hash.h"
-#include "../core/base/names.h"
 #include "../core/config/config.h"
 #include "../core/exec/exec.h"
 #include "forecast/forecast.h"
@@ -12,7 +11,6 @@
 #include "prepare.h"
 #include "profile/history.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -238,6 +238,27 @@ static clv_status make(const clv_plan *plan, clv_graph *graph, const entry *e,
                                                                       : CLV_OK;
 }
 
+/* The plan of the entry in the place, which may be NULL, if it is still good.
+ */
+static clv_status find_plan(const clv_plan *plan, clv_graph *graph,
+                            const place *p,
+                            bool (*is_good)(const clv_plan *, const entry *),
+                            clv_plan **out)
+{
+    entry *e;
+    uint64_t size;
+    *out = NULL;
+    if (!p || !load(p, &e, &size))
+        return CLV_OK;
+    const clv_status status = make(plan, graph, e, size, out);
+    if (*out && is_good && !is_good(*out, e)) {
+        clv_plan_destroy(*out);
+        *out = NULL;
+    }
+    free(e);
+    return status;
+}
+
 /* ------------------------------------------------------------------------ */
 /* Plans that were searched for                                             */
 
@@ -252,19 +273,11 @@ clv_status planner_plan_cache_find(const clv_plan *plan, clv_graph *graph,
                                    uint64_t question, clv_plan **out)
 {
     place p;
-    entry *e = NULL;
-    uint64_t size;
-    clv_status status = CLV_OK;
-    *out = NULL;
-    if (place_of_found(plan->ctx, question, &p) && load(&p, &e, &size))
-        status = make(plan, graph, e, size, out);
-    if (*out && !costs_hold(*out, e)) {
-        clv_plan_destroy(*out);
-        *out = NULL;
-    }
+    const bool has_place = place_of_found(plan->ctx, question, &p);
+    const clv_status status =
+        find_plan(plan, graph, has_place ? &p : NULL, costs_hold, out);
     if (*out)
         (*out)->question = question;
-    free(e);
     finish_place(&p);
     return status;
 }
@@ -297,13 +310,9 @@ clv_status planner_plan_cache_find_best(const clv_plan *plan, clv_graph *graph,
                                         uint64_t problem, clv_plan **out)
 {
     place p;
-    entry *e = NULL;
-    uint64_t size;
-    clv_status status = CLV_OK;
-    *out = NULL;
-    if (place_of_best(plan->ctx, problem, &p) && load(&p, &e, &size))
-        status = make(plan, graph, e, size, out);
-    free(e);
+    const bool has_place = place_of_best(plan->ctx, problem, &p);
+    const clv_status status =
+        find_plan(plan, graph, has_place ? &p : NULL, NULL, out);
     finish_place(&p);
     return status;
 }

@@ -42,6 +42,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_init(&call, "activations_tensor_int8",
                   gpu_template_activations_tensor_int8, node->index, ITEMS);
     gpu_call_use(&call, gpu_template_packed);
+    gpu_call_use(&call, gpu_template_activation_bytes);
     gpu_call_rows(&call, "x", &node->in[0], false);
     gpu_add_private_rows(&call, "tiles", buffer, CLV_DTYPE_I8,
                          gpu_ceil(gpu_rows(&node->in[0]), 16), row, row, true);

@@ -359,6 +359,7 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     gpu_call_init(&call, halves_name(node), gpu_template_activations_wgmma_int8,
                   node->index, BYTES_ITEMS);
     gpu_call_use(&call, gpu_template_packed);
+    gpu_call_use(&call, gpu_template_activation_bytes);
     gpu_call_use(&call, gpu_tensor_words(node->target));
     gpu_call_use(&call, blocks.rows);
     gpu_call_rows(&call, "x", &node->in[0], false);
