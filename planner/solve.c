@@ -185,11 +185,11 @@ static clv_status answer(planner_solver *v, const clv_op_caps *caps)
     const uint64_t question = planner_question(v->plan, v->strategy);
     CLV_TRY(measure(v));
     CLV_TRY(planner_solver_find(v, question));
-    if (v->best)
-        return planner_solver_recall(v);
-    CLV_TRY(find_new(v, caps));
-    v->best->question = question;
-    planner_plan_cache_keep(v->best);
+    const bool found = v->best;
+    CLV_TRY(found ? planner_solver_recall(v) : find_new(v, caps));
+    v->best->question = question; /* also of the best of earlier runs */
+    if (!found)
+        planner_plan_cache_keep(v->best);
     return CLV_OK;
 }
 

@@ -239,6 +239,15 @@ static void test_best_again(void **state)
     run(plan, ROWS, &ns);
     assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
     assert_true(clv_plan_equal(plan, again));
+    /* Also without a search, where another one was found. */
+    clv_plan *other = plan_of(&w, false);
+    const uint64_t question = other->question = again->question;
+    planner_plan_cache_keep(other);
+    clv_plan_destroy(other);
+    clv_plan_destroy(again);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &again));
+    assert_true(clv_plan_equal(plan, again));
+    assert_true(question && again->question == question);
     clv_plan_destroy(again);
     clv_plan_destroy(plan);
     close_world(&w);
