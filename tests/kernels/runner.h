@@ -12,6 +12,9 @@ runner *runner_open(gpu_target *target);
 void runner_close(runner *r);
 /* Has code made for another target of the same device from now on. */
 void runner_set(runner *r, const gpu_target *target);
+/* From now on this input begins 4 bytes past a multiple of 16. UINT32_MAX:
+ * none. */
+void runner_shift(runner *r, uint32_t tensor);
 /* Lowers the graph and runs it. data[i], of size[i] bytes, is tensor i's
  * memory; the symbols have the values given. Fails the test if it cannot. */
 void runner_run(runner *r, const graph *g, void *const *data,

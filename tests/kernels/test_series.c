@@ -198,6 +198,9 @@ static void test_series(void **state)
                         .kernels = 4};
     layer c = base;
     run(r, &target, c);
+    runner_shift(r, 0);
+    run(r, &target, c);
+    runner_shift(r, UINT32_MAX);
     c.dtype = CLV_DTYPE_Q4_0;
     c.halves = c.bias = c.gelu = true;
     c.cache = CLV_DTYPE_F16;

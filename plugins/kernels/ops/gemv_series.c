@@ -7,17 +7,26 @@
 #define MOST_STREAMS 2
 #define MOST_TILES 16 /* of a slot */
 #define LEAST_TILES (2 * MOST_STREAMS)
-#define SLOT_BYTES 4608 /* of a slot, at the most, where no head is shared */
-#define SUM_BYTES 512   /* of a warp, for its sums of a strip, twice */
+#define MOST_QUADS 16      /* of x, that an item has in registers */
+#define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
+#define FLIGHT_BYTES 40960 /* under way at a time, or one stage */
+#define SUM_BYTES 64       /* of a warp, for its sums of a row of tiles */
 
 /* ------------------------------------------------------------------------ */
 /* Shape                                                                     */
 
 typedef struct shape {
-    int64_t warps, stages, tiles;    /* tiles of a slot of the ring */
-    int64_t x_at, sums_at, slots_at; /* bytes */
+    int64_t warps, stages, tiles;     /* tiles of a slot of the ring */
+    int64_t x_at, sums_at, stages_at; /* bytes */
     int64_t ring_bytes, groups;
+    int64_t sums; /* rows of tiles whose sums a group keeps at a time */
 } shape;
+
+/* Of a group, that only ask for copies. */
+static int64_t copy_warps(const gpu_target *target)
+{
+    return target->nvidia_ptx ? 1 : 0;
+}
 
 static const gpu_node *product_of(const gpu_step *step)
 {
@@ -65,24 +74,40 @@ static int64_t most_strips(const gpu_step *steps, uint32_t n)
     return most;
 }
 
+/* A group keeps sums of a strip for each warp, at the most. */
+static int64_t most_sums(const gpu_step *steps, uint32_t n, const shape *s)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const gpu_fused *f = &steps[i].fused;
+        int64_t strips = (gpu_fused_strips(f) + s->groups - 1) / s->groups;
+        if (strips > s->warps)
+            strips = s->warps;
+        if (strips * gpu_fused_streams(f) > most)
+            most = strips * gpu_fused_streams(f);
+    }
+    return most;
+}
+
 /* Where things are in the ring, of as many stages as fit; false: too few do. */
 static bool lay_out(shape *s, const gpu_step *steps, uint32_t n)
 {
     const gpu_node *first = product_of(steps);
     const gpu_target *target = first->target;
     const int64_t blocks = most_blocks(steps, n);
-    const int64_t slots = s->warps * slot_bytes(steps, s);
-    const int64_t fixed = s->warps * (SUM_BYTES + 4) + 256 +
+    const int64_t round = s->warps * slot_bytes(steps, s);
+    s->sums = most_sums(steps, n, s);
+    const int64_t fixed = s->warps * (s->sums * SUM_BYTES + 4) + 256 +
                           gpu_plain_bytes(target, s->warps * 32);
-    s->x_at = s->warps * MOST_STAGES * 8;
+    s->x_at = MOST_STAGES * 16;
     s->sums_at = s->x_at + blocks * 128;
-    s->slots_at = s->sums_at + blocks * 16;
-    s->stages = ((int64_t)target->wgmma_bytes - fixed - s->slots_at) / slots;
+    s->stages_at = s->sums_at + blocks * form_of(steps).subs * 16;
+    s->stages = ((int64_t)target->wgmma_bytes - fixed - s->stages_at) / round;
     if (s->stages > MOST_STAGES)
         s->stages = MOST_STAGES;
     if (!target->nvidia_ptx && s->stages > 2)
         s->stages = 2;
-    s->ring_bytes = s->slots_at + s->stages * slots;
+    s->ring_bytes = s->stages_at + s->stages * round;
     return s->stages >= 2;
 }
 
@@ -126,8 +151,8 @@ static bool choose(const gpu_step *steps, uint32_t n, shape *s)
     if (!target->nvidia_ptx)
         s->groups = 1;
     for (s->warps = WARPS; s->warps >= least; s->warps /= 2)
-        if (s->warps * 32 <= target->max_group &&
-            s->warps * 32 <= target->max_group_size[0] &&
+        if ((s->warps + copy_warps(target)) * 32 <= target->max_group &&
+            (s->warps + copy_warps(target)) * 32 <= target->max_group_size[0] &&
             choose_slot(s, steps, n))
             return true;
     return false;
@@ -215,18 +240,27 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
                    "    if (f_step == %u) { \\\n"
                    "        FIND_STRIP_%u(f_strip) \\\n"
                    "        FIND_ROWS_%u \\\n"
-                   "        f_bytes = SLOT / %lld; \\\n"
-                   "        f_left = (%lld - warp + WARPS - 1) / WARPS; \\\n"
-                   "        f_from = (ulong)row[0] + (ulong)(f_bytes * warp); "
-                   "\\\n",
-                   (unsigned)i, (unsigned)i, (unsigned)i, streams,
-                   (long long)slots_of(&steps[i], s));
+                   "        f_rows = %lld; \\\n"
+                   "        f_bytes = ROUND / %lld; \\\n"
+                   "        f_left = %lld; \\\n"
+                   "        f_from = (ulong)row[0]; \\\n",
+                   (unsigned)i, (unsigned)i, (unsigned)i, streams, streams,
+                   (long long)(slots_of(&steps[i], s) * slot_bytes(steps, s)) /
+                       streams);
         if (streams == 2)
-            gpu_puts(text, "        f_other = (ulong)row[1] + "
-                           "(ulong)(f_bytes * warp); \\\n");
+            gpu_puts(text, "        f_other = (ulong)row[1]; \\\n");
         gpu_puts(text, "    } \\\n");
     }
     gpu_puts(text, "}\n");
+}
+
+/* Quads of x that an item loads before it uses them. */
+static int64_t quads_of(const gpu_step *step, const shape *s)
+{
+    const int64_t most = step->fused.has_norm ? MOST_QUADS / 2 : MOST_QUADS;
+    const int64_t all =
+        (blocks_of(step) * 8 + s->warps * 32 - 1) / (s->warps * 32);
+    return all < most ? all : most;
 }
 
 /* The words of a step, and its text. */
@@ -234,11 +268,11 @@ static void put_step(gpu_text *text, const gpu_step *steps, uint32_t i,
                      uint32_t n, const shape *s)
 {
     static const char *const words[] = {
-        "STREAMS", "TILES",      "BLOCKS",     "EACH",         "STRIPS",
-        "NORM",    "ACTIVATION", "ROPE",       "ADDED",        "OUTPUTS",
-        "ADDEND",  "X_QUAD",     "GAIN_QUAD",  "FIND_STRIP",   "FIND_ROWS",
-        "GAIN",    "EPS",        "IS_ROTATED", "HEAD",         "APART",
-        "ANGLE",   "ADD_BIAS",   "STORE",      "PAIRS_ROTATED"};
+        "STREAMS",   "TILES",      "BLOCKS",   "EACH",       "STRIPS",
+        "NORM",      "ACTIVATION", "ROPE",     "ADDED",      "OUTPUTS",
+        "ADDEND",    "X_ROW",      "GAIN_ROW", "QUADS",      "FIND_STRIP",
+        "FIND_ROWS", "GAIN",       "EPS",      "IS_ROTATED", "HEAD",
+        "APART",     "ANGLE",      "ADD_BIAS", "STORE",      "PAIRS_ROTATED"};
     const gpu_fused *f = &steps[i].fused;
     const gpu_fused_names *its = &names[i];
     const bool adds = gpu_has(&steps[i].add);
@@ -267,10 +301,12 @@ static void put_step(gpu_text *text, const gpu_step *steps, uint32_t i,
         gpu_printf(text,
                    "#define ADDEND(o) args.%s.ReadScalar(0, 0, 0, 0, o)\n",
                    added[i]);
-    gpu_printf(text, "#define X_QUAD(q) args.%s.Load(0, 0, 0, 0, q)\n", its->x);
+    gpu_printf(text, "#define QUADS %lld\n", (long long)quads_of(&steps[i], s));
+    gpu_printf(text, "#define X_ROW (%s + args.%s.Row(0, 0, 0, 0))\n", its->x,
+               its->x);
     if (f->has_norm)
-        gpu_printf(text, "#define GAIN_QUAD(q) args.%s.Load(0, 0, 0, 0, q)\n",
-                   its->gain);
+        gpu_printf(text, "#define GAIN_ROW (%s + args.%s.Row(0, 0, 0, 0))\n",
+                   its->gain, its->gain);
     gpu_printf(text,
                "#define FIND_STRIP FIND_STRIP%s\n"
                "#define FIND_ROWS FIND_ROWS%s\n",
@@ -304,18 +340,27 @@ static clv_status get_meeting(gpu_lowering *lowering, const gpu_node *node,
     return gpu_add_setup(lowering, &call);
 }
 
+/* Stages that are under way at a time. */
+static int64_t flight_of(const shape *s, int64_t slot_bytes)
+{
+    const int64_t stages = FLIGHT_BYTES / (s->warps * slot_bytes);
+    return stages < 1 ? 1 : stages < s->stages ? stages : s->stages;
+}
+
 static void define_shape(gpu_call *call, const shape *s, int64_t slot_bytes,
                          uint32_t n)
 {
     gpu_call_define(call, "WARPS", s->warps);
     gpu_call_define(call, "ITEMS", s->warps * 32);
     gpu_call_define(call, "STAGES", s->stages);
+    gpu_call_define(call, "FLIGHT", flight_of(s, slot_bytes));
     gpu_call_define(call, "SLOT", slot_bytes);
     gpu_call_define(call, "X_AT", s->x_at);
     gpu_call_define(call, "SUMS_AT", s->sums_at);
-    gpu_call_define(call, "SLOTS_AT", s->slots_at);
+    gpu_call_define(call, "STAGES_AT", s->stages_at);
     gpu_call_define(call, "RING_BYTES", s->ring_bytes);
     gpu_call_define(call, "GROUPS", s->groups);
+    gpu_call_define(call, "SUMS", s->sums);
     gpu_call_define(call, "STEPS", n);
     call->groups[0] = gpu_constant(s->groups);
 }
@@ -356,7 +401,7 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     clv_status status =
         text.failed || locate.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
     gpu_call_init(&call, "gemv_series", text.data, first->index,
-                  (uint32_t)s.warps * 32);
+                  (uint32_t)(s.warps + copy_warps(target)) * 32);
     call.wide = true;
     gpu_use_tensor(&call, target, false);
     gpu_use_tiles(&call, target);
