@@ -50,8 +50,7 @@ typedef struct gpu_target {
     uint32_t max_group; /* work items of a group */
     uint32_t max_group_size[3];
     uint32_t local_bytes; /* local memory of a group */
-    uint32_t subgroup;    /* its size; 0: no subgroup operations. In OpenCL C
-                             only with nvidia_ptx */
+    uint32_t subgroup;    /* its size; 0: no subgroup operations. GLSL only */
     uint64_t max_binding; /* bytes of a buffer that a kernel can reach */
     uint32_t image[5][3]; /* by clv_storage: the largest x, y and z of images
                              of 4 x f32 a texel that kernels read and that

@@ -592,7 +592,6 @@ static void compile_gated(compiler *c, uint32_t dtype, int64_t in)
 static void set_nvidia(gpu_target *target)
 {
     target->nvidia_ptx = true;
-    target->subgroup = 32;
     target->local_bytes = 49152;
     target->units = 132;
 }

@@ -140,7 +140,6 @@ static void check_nvidia(uint32_t units, uint32_t wgmma_bytes, const char *name)
 {
     gpu_target target = plain;
     target.nvidia_ptx = target.scarce = true;
-    target.subgroup = 32;
     target.local_bytes = 49152;
     target.units = units;
     target.wgmma_bytes = wgmma_bytes;

@@ -198,7 +198,7 @@ void gpu_language_prelude(gpu_text *out, const gpu_target *target,
     } else {
         gpu_puts(out, opencl_c);
     }
-    gpu_language_reductions(out, target, subgroups);
+    gpu_language_reductions(out, subgroups);
     gpu_puts(out, common);
 }
 

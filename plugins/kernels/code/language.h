@@ -24,8 +24,7 @@
 void gpu_language_prelude(gpu_text *out, const gpu_target *target,
                           const gpu_call *call);
 /* A part of it: GROUP_ADD and so on. */
-void gpu_language_reductions(gpu_text *out, const gpu_target *target,
-                             bool subgroups);
+void gpu_language_reductions(gpu_text *out, bool subgroups);
 /* The functions that read and write one operand. */
 void gpu_language_accessors(gpu_text *out, const gpu_target *target,
                             const gpu_operand *operand);

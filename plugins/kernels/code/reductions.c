@@ -17,41 +17,12 @@ static const char portable[] =
     "#define GROUP_ADD(v, part) GROUP_REDUCE(v, part, SUM_OF)\n"
     "#define GROUP_MAX(v, part) GROUP_REDUCE(v, part, MAX_OF)\n";
 
-/* Of NVIDIA, whose OpenCL has no words for them; groups are rows of items. */
-static const char ptx_subgroups[] =
-    "float across(float v, int by)\n"
-    "{\n"
-    "    float other;\n"
-    "    asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;\"\n"
-    "                 : \"=f\"(other) : \"f\"(v), \"r\"(by));\n"
-    "    return other;\n"
-    "}\n"
-    "float subgroup_add(float v)\n"
-    "{\n"
-    "    for (int by = 16; by > 0; by >>= 1)\n"
-    "        v += across(v, by);\n"
-    "    return v;\n"
-    "}\n"
-    "float subgroup_max(float v)\n"
-    "{\n"
-    "    for (int by = 16; by > 0; by >>= 1)\n"
-    "        v = MAX_OF(v, across(v, by));\n"
-    "    return v;\n"
-    "}\n"
-    "#define SUBGROUP_ADD(v) subgroup_add(v)\n"
-    "#define SUBGROUP_MAX(v) subgroup_max(v)\n"
-    "#define SUBGROUP_FIRST ((LOCAL_ID(0) & 31) == 0)\n"
-    "#define SUBGROUP_ID (LOCAL_ID(0) / 32)\n"
-    "#define SUBGROUP_COUNT ((int)get_local_size(0) / 32)\n";
-
 static const char glsl_subgroups[] =
     "#define SUBGROUP_ADD(v) subgroupAdd(v)\n"
     "#define SUBGROUP_MAX(v) subgroupMax(v)\n"
     "#define SUBGROUP_FIRST subgroupElect()\n"
     "#define SUBGROUP_ID int(gl_SubgroupID)\n"
-    "#define SUBGROUP_COUNT int(gl_NumSubgroups)\n";
-
-static const char by_subgroups[] =
+    "#define SUBGROUP_COUNT int(gl_NumSubgroups)\n"
     "#define SUBGROUPS\n"
     "#define GROUP_REDUCE(v, part, SUBGROUP, JOIN) { \\\n"
     "    v = SUBGROUP(v); \\\n"
@@ -65,8 +36,7 @@ static const char by_subgroups[] =
     "#define GROUP_ADD(v, part) GROUP_REDUCE(v, part, SUBGROUP_ADD, SUM_OF)\n"
     "#define GROUP_MAX(v, part) GROUP_REDUCE(v, part, SUBGROUP_MAX, MAX_OF)\n";
 
-void gpu_language_reductions(gpu_text *out, const gpu_target *target,
-                             bool subgroups)
+void gpu_language_reductions(gpu_text *out, bool subgroups)
 {
     gpu_puts(out, "#define SUM_OF(a, b) ((a) + (b))\n"
                   "#define MAX_OF(a, b) ((a) > (b) ? (a) : (b))\n");
@@ -74,7 +44,5 @@ void gpu_language_reductions(gpu_text *out, const gpu_target *target,
         gpu_puts(out, portable);
         return;
     }
-    gpu_puts(out,
-             target->language == GPU_GLSL ? glsl_subgroups : ptx_subgroups);
-    gpu_puts(out, by_subgroups);
+    gpu_puts(out, glsl_subgroups);
 }

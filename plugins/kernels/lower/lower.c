@@ -96,9 +96,8 @@ void gpu_call_define(gpu_call *call, const char *name, int64_t value)
 void gpu_call_subgroups(gpu_call *call, const gpu_target *target,
                         const char *variant)
 {
-    const bool ptx = target->language == GPU_OPENCL_C;
-    if (!target->subgroup || gpu_is_disabled(target, variant) ||
-        (ptx && (!target->nvidia_ptx || call->local[0] % target->subgroup)))
+    if (!target->subgroup || target->language != GPU_GLSL ||
+        gpu_is_disabled(target, variant))
         return;
     call->subgroups = true;
     call->variant = variant;
