@@ -138,6 +138,7 @@ static clv_status describe_target(clv_plugin_device *dev,
     t->fp16_storage = t->int8_storage = true;
     t->int_dot = answers->int_dot;
     t->coop_matrix = t->coop_bytes = t->plain_matrix = false;
+    t->subgroup = 0;
     t->max_binding = answers->max_alloc;
     memset(t->image, 0, sizeof t->image);
     memset(t->image_halves, 0, sizeof t->image_halves);
