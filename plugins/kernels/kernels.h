@@ -43,6 +43,14 @@ typedef enum gpu_states {
     GPU_STATES_AUTO = 2,
 } gpu_states;
 
+/* Which nodes of one row that follow one another are one kernel, whose groups
+ * wait for each other, one to a compute unit. */
+typedef enum gpu_steps {
+    GPU_STEPS_NONE = 0,
+    GPU_STEPS_PRODUCTS = 1,
+    GPU_STEPS_ATTENTION = 2, /* and attentions between these */
+} gpu_steps;
+
 /* What code may use on a device; filled in by the plugin from what the API
  * answers. Everything that is not there has a portable path. */
 typedef struct gpu_target {
@@ -77,16 +85,15 @@ typedef struct gpu_target {
     uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
                              for sm_90a (ptx.h), by plain code with
                              plain_matrix; 0: there are none */
-    bool series;         /* with wgmma_bytes: kernels whose groups wait for each
-                            other, one to a compute unit */
-    bool coop_matrix;    /* KHR cooperative matrices of f16, 16 x 16 x 16 */
-    bool coop_bytes;     /* and of signed bytes, 16 x 16 x 32 */
-    bool unified;        /* memory is the host's */
-    bool scarce;         /* memory is: no setup brings weights into another
-                            layout, */
-    uint32_t n_repacked; /* but those of the nodes before this one */
-    gpu_states states;   /* the layout of the cache */
-    uint32_t units;      /* compute units, to choose sizes by */
+    gpu_steps series;     /* with wgmma_bytes */
+    bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
+    bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
+    bool unified;         /* memory is the host's */
+    bool scarce;          /* memory is: no setup brings weights into another
+                             layout, */
+    uint32_t n_repacked;  /* but those of the nodes before this one */
+    gpu_states states;    /* the layout of the cache */
+    uint32_t units;       /* compute units, to choose sizes by */
     const char *disabled; /* names of kernel variants not to use, separated
                              by ',': those that computed wrongly here */
     const char *choices;  /* what tuning found (tune.h), "KEY=ID,KEY=ID";
@@ -102,9 +109,9 @@ typedef struct gpu_expr {
 } gpu_expr;
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
-#define GPU_MAX_ARGS 28
+#define GPU_MAX_ARGS 36
 #define GPU_MAX_BINDINGS 16 /* arguments that all devices take */
-#define GPU_MAX_PARAMS 24
+#define GPU_MAX_PARAMS 48
 #define GPU_MAX_INTS (GPU_MAX_ARGS + GPU_MAX_PARAMS)
 #define GPU_MAX_PUSHED 32 /* 128 bytes of push constants, which all have */
 

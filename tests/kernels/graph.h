@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#define GRAPH_TENSORS 40
+#define GRAPH_TENSORS 48
 #define GRAPH_NODES 20
 
 typedef struct graph {

@@ -634,15 +634,34 @@ static void test_ptx(void **state)
     compile_products(&c);
 }
 
-/* Products that follow one another. */
-static void compile_series(compiler *c, uint32_t dtype, int64_t hidden,
-                           int64_t inner)
+/* Of q, a row of so many channels, by heads of which four share a cache. */
+static uint32_t add_attention(graph *g, uint32_t cache, uint32_t q,
+                              uint32_t pos, int64_t channels)
+{
+    uint32_t keys = graph_tensor(g, cache, CLV_USAGE_STATE, 8192, channels / 4);
+    uint32_t values =
+        graph_tensor(g, cache, CLV_USAGE_STATE, 8192, channels / 4);
+    uint32_t y =
+        graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, channels);
+    clv_node *node =
+        graph_node(g, CLV_OP_ATTENTION, y, INPUTS(q, keys, values, pos));
+    node->attr.attention.head_dim = 128;
+    node->attr.attention.scale = 0.1f;
+    return y;
+}
+
+/* Products that follow one another; cache: behind an attention over one of that
+ * kind, or 0. */
+static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
+                           int64_t hidden, int64_t inner)
 {
     graph g;
     graph_init(&g);
     uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden);
     uint32_t sums[2] = {T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden)};
     uint32_t pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1);
+    if (cache)
+        x = add_attention(&g, cache, x, pos, hidden);
     uint32_t freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64);
     for (uint32_t i = 0; i < 2; i++) {
         const int64_t in = i ? inner : hidden;
@@ -692,15 +711,19 @@ static void test_ptx_series(void **state)
         skip();
     set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
-    c.target.series = true;
+    c.target.series = GPU_STEPS_ATTENTION;
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        compile_series(&c, dtypes[i], 4096, 14336);
+        compile_series(&c, dtypes[i], 0, 4096, 14336);
+    compile_series(&c, CLV_DTYPE_F16, CLV_DTYPE_F16, 4096, 14336);
+    compile_series(&c, CLV_DTYPE_Q8_0, CLV_DTYPE_F16, 4096, 14336);
+    compile_series(&c, CLV_DTYPE_Q4_0, CLV_DTYPE_F16, 4096, 14336);
+    compile_series(&c, CLV_DTYPE_Q4_K, CLV_DTYPE_Q8_0, 4096, 14336);
     finish(&c);
-    assert_int_equal(c.kernels, sizeof dtypes / sizeof dtypes[0]);
+    assert_int_equal(c.kernels, sizeof dtypes / sizeof dtypes[0] + 4);
     /* Too small for groups of eight warps. */
     c.kernels = 0;
-    compile_series(&c, CLV_DTYPE_Q8_0, 256, 512);
+    compile_series(&c, CLV_DTYPE_Q8_0, 0, 256, 512);
     assert_int_equal(c.kernels, 0);
 }
 

@@ -11,6 +11,7 @@
 
 #define HEAD 32
 #define QUERIES (3 * HEAD)
+#define PAST_ROWS 600 /* of the cache of an attention in front */
 
 /* Of a layer from behind its attention on, and the next layer's queries, keys
  * and values: numbers of channels, and what there may be. */
@@ -19,6 +20,9 @@ typedef struct layer {
     int64_t heads, hidden, inner;
     bool halves, bias, gelu;
     uint32_t cache;
+    uint32_t past;    /* kind of the cache of an attention in front; 0: none */
+    uint32_t window;  /* of that attention */
+    bool attends;     /* at the end, instead of a softmax */
     uint32_t kernels; /* dispatches that it takes as a series */
 } layer;
 
@@ -86,6 +90,31 @@ static uint32_t add_cache(made *m, const layer *c, uint32_t rows, uint32_t ids)
     return state;
 }
 
+/* Of heads that share rows of the cache by so many. */
+static uint32_t add_attention(made *m, const layer *c, uint32_t q,
+                              uint32_t keys, uint32_t values, uint32_t pos,
+                              int64_t n)
+{
+    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    clv_node *node =
+        graph_node(&m->b.g, CLV_OP_ATTENTION, y,
+                   (const uint32_t[]){q, keys, values, pos, CLV_NO_TENSOR});
+    node->attr.attention.head_dim = HEAD;
+    node->attr.attention.scale = 0.2f;
+    node->attr.attention.window = c->window;
+    return y;
+}
+
+/* Over a cache that nobody adds to, by two heads a group. */
+static uint32_t add_past(made *m, const layer *c, uint32_t q, uint32_t pos)
+{
+    uint32_t keys =
+        sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS, c->heads / 2, 0);
+    uint32_t values =
+        sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS, c->heads / 2, 0);
+    return add_attention(m, c, q, keys, values, pos, c->heads);
+}
+
 /* So that products are some units. */
 static void scale(made *m, uint32_t t, float by, int64_t n)
 {
@@ -103,6 +132,8 @@ static void make(made *m, const layer *c)
     uint32_t pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
     uint32_t ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
     uint32_t freq = add(m, CLV_USAGE_WEIGHT, 0, HEAD / 2);
+    if (c->past)
+        x = add_past(m, c, x, pos);
     y = add_product(m, c, x, c->heads, c->hidden);
     uint32_t middle = add_sum(m, y, before, c->hidden);
     y = add_norm(m, middle, c->hidden, &gains[0]);
@@ -122,13 +153,18 @@ static void make(made *m, const layer *c)
     k = add_rope(m, c, k, pos, freq, HEAD);
     m->keys = add_cache(m, c, k, ids);
     m->values = add_cache(m, c, v, ids);
-    m->seen = add(m, CLV_USAGE_OUTPUT, 1, QUERIES);
-    graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
-               (const uint32_t[]){q, CLV_NO_TENSOR});
+    if (c->attends) {
+        m->seen = add_attention(m, c, q, m->keys, m->values, pos, QUERIES);
+        m->b.g.tensors[m->seen].usage = CLV_USAGE_OUTPUT;
+    } else {
+        m->seen = add(m, CLV_USAGE_OUTPUT, 1, QUERIES);
+        graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
+                   (const uint32_t[]){q, CLV_NO_TENSOR});
+    }
     for (uint32_t t = 0; t < m->b.g.sub.n_tensors; t++)
         if (m->b.g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(&m->b, t);
-    *(int32_t *)m->b.data[pos] = 3;
+    *(int32_t *)m->b.data[pos] = c->past ? PAST_ROWS - 40 : 3;
     *(int32_t *)m->b.data[ids] = 2;
     const bool blocks = clv_format_of(c->dtype)->elements == 256;
     const bool bytes = c->dtype == CLV_DTYPE_Q8_0 || c->dtype == CLV_DTYPE_I8;
@@ -140,14 +176,15 @@ static void make(made *m, const layer *c)
               c->hidden);
 }
 
+/* Attention rounds what it multiplies to halves, whose scales are of a warp. */
 static void compare(const sample *a, const sample *b, uint32_t t, int64_t row,
-                    int64_t n, const char *what)
+                    int64_t n, const layer *c, const char *what)
 {
     judge j = {0, 0};
     for (int64_t i = 0; i < n; i++)
         judge_expect(&j, sample_value(a, t, row, i),
                      sample_value(b, t, row, i));
-    judge_conclude(&j, 1e-10, what);
+    judge_conclude(&j, c->past || c->attends ? 1e-6 : 1e-10, what);
 }
 
 /* By the target, and by one without series, of the same data. */
@@ -171,9 +208,9 @@ static void run(runner *r, const gpu_target *target, layer c)
     without.disabled = "gemv_series";
     runner_set(r, &without);
     runner_run(r, &other.g, other.data, other.size, NULL);
-    compare(&m.b, &other, m.keys, 2, HEAD, "keys");
-    compare(&m.b, &other, m.values, 2, HEAD, "values");
-    compare(&m.b, &other, m.seen, 0, QUERIES, "queries");
+    compare(&m.b, &other, m.keys, 2, HEAD, &c, "keys");
+    compare(&m.b, &other, m.values, 2, HEAD, &c, "values");
+    compare(&m.b, &other, m.seen, 0, QUERIES, &c, "queries");
     sample_free(&other);
     sample_free(&m.b);
 }
@@ -185,7 +222,7 @@ static void test_series(void **state)
     target.plain_matrix = true;
     target.local_bytes = 48 * 1024;
     target.wgmma_bytes = 256 * 1024;
-    target.series = true;
+    target.series = GPU_STEPS_ATTENTION;
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
@@ -204,7 +241,6 @@ static void test_series(void **state)
     c.dtype = CLV_DTYPE_Q4_0;
     c.halves = c.bias = c.gelu = true;
     c.cache = CLV_DTYPE_F16;
-    c.kernels = 5; /* two series, as a kernel has not enough arguments */
     run(r, &target, c);
     c = base;
     c.dtype = CLV_DTYPE_F16;
@@ -213,6 +249,23 @@ static void test_series(void **state)
     run(r, &target, c);
     c.dtype = CLV_DTYPE_I4;
     c.halves = true;
+    run(r, &target, c);
+    /* With an attention in front, whose cache is long, or behind, which sees
+     * what the series adds to it. */
+    c = base;
+    c.past = CLV_DTYPE_F16;
+    run(r, &target, c);
+    c.bias = true;
+    c.kernels = 5; /* two series, as a kernel has not enough arguments */
+    run(r, &target, c);
+    c = base;
+    c.past = CLV_DTYPE_Q8_0;
+    c.window = 200;
+    run(r, &target, c);
+    c = base;
+    c.cache = CLV_DTYPE_F16;
+    c.attends = true;
+    c.kernels = 3;
     run(r, &target, c);
     /* With minimums, with sub-blocks, and those whose tiles share a head. */
     static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q2_K,

@@ -95,8 +95,8 @@ typedef struct gpu_post {
 } gpu_post;
 
 #define GPU_MAX_POSTS 8
-#define GPU_MAX_DEFINES 24
-#define GPU_MAX_USES 8
+#define GPU_MAX_DEFINES 40
+#define GPU_MAX_USES 12
 
 typedef struct gpu_known gpu_known;
 

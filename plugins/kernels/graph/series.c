@@ -22,6 +22,7 @@ bool gpu_series_keep(gpu_fusion *f, gpu_series *series, const gpu_node *node,
     if (is_off(f, series))
         return false;
     gpu_step *step = &series->steps[series->n];
+    step->attends = false;
     step->fused = *fused;
     step->add.index = CLV_NO_TENSOR;
     if (fused->rope) /* which is in a member */
@@ -35,12 +36,32 @@ bool gpu_series_keep(gpu_fusion *f, gpu_series *series, const gpu_node *node,
     return true;
 }
 
+/* An attention, that nothing is fused with. */
+static bool keep_attention(gpu_fusion *f, gpu_series *series,
+                           const gpu_node *node, const gpu_chain *chain)
+{
+    gpu_step *step = &series->steps[series->n];
+    if (chain->n_nodes || f->target->series != GPU_STEPS_ATTENTION)
+        return false;
+    memset(step, 0, sizeof *step);
+    step->attends = true;
+    step->attention = *node;
+    if (!keep(series, node, true))
+        return false;
+    series->chains[series->n - 1] = *chain;
+    f->covered[node->index] = true;
+    return true;
+}
+
 bool gpu_series_keep_alone(gpu_fusion *f, gpu_series *series,
                            const gpu_node *node, const gpu_chain *chain)
 {
     const gpu_link *link = &chain->links[0];
-    if (is_off(f, series) || node->node.op != CLV_OP_MATMUL || chain->sets ||
-        chain->n_links > 1 ||
+    if (is_off(f, series))
+        return false;
+    if (node->node.op == CLV_OP_ATTENTION)
+        return keep_attention(f, series, node, chain);
+    if (node->node.op != CLV_OP_MATMUL || chain->sets || chain->n_links > 1 ||
         (chain->n_links &&
          (link->op != GPU_POST_ADD || !gpu_has(&link->operand))))
         return false;

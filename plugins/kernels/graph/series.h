@@ -1,7 +1,7 @@
 /*
- * Products and groups that follow one another, with nothing between them,
- * become one kernel where the device has one for them (ops/gemv_series.h). They
- * are kept until something else is lowered.
+ * Products, groups and attentions that follow one another, with nothing between
+ * them, become one kernel where the device has one for them
+ * (ops/gemv_series.h). They are kept until something else is lowered.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 typedef struct gpu_series {
     gpu_step steps[GPU_SERIES_MAX];
     gpu_node nodes[GPU_SERIES_MAX];   /* that they begin with */
-    gpu_chain chains[GPU_SERIES_MAX]; /* of products alone */
+    gpu_chain chains[GPU_SERIES_MAX]; /* of nodes alone */
     bool alone[GPU_SERIES_MAX];
     uint32_t n;
 } gpu_series;

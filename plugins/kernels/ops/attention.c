@@ -215,7 +215,7 @@ static void list_variants(const gpu_node *node, gpu_variants *out)
                     out);
 }
 
-static gpu_attention chosen(const gpu_node *node)
+gpu_attention gpu_attention_chosen(const gpu_node *node)
 {
     gpu_variants variants = {.n = 0};
     gpu_attention s = preferred(node);
@@ -268,7 +268,7 @@ static bool check_attention(gpu_node *node)
 
 static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
 {
-    const gpu_attention s = chosen(node);
+    const gpu_attention s = gpu_attention_chosen(node);
     return s.kind == GPU_ATTENTION_DECODE
                ? gpu_attention_decode_lower(lowering, node, &s)
                : gpu_attention_prefill_lower(lowering, node, &s);
@@ -276,7 +276,7 @@ static clv_status lower_attention(gpu_lowering *lowering, const gpu_node *node)
 
 static uint32_t slices(const gpu_node *node)
 {
-    const gpu_attention s = chosen(node);
+    const gpu_attention s = gpu_attention_chosen(node);
     if (s.kind != GPU_ATTENTION_PORTABLE)
         return 0;
     return 1 | (s.parts == 1 && s.dim % 4 == 0 ? GPU_SLICES_OUT : 0);

@@ -39,6 +39,9 @@ clv_status gpu_attention_prefill_lower(gpu_lowering *lowering,
                                        const gpu_node *node,
                                        const gpu_attention *s);
 
+/* attention.c: as preferred, or by tuning. */
+gpu_attention gpu_attention_chosen(const gpu_node *node);
+
 /* attention_decode.c: the numbers of its kernel, for s that has the node's;
  * whether it can be used. */
 gpu_attention gpu_attention_decode(const gpu_node *node, gpu_attention s);
@@ -46,3 +49,12 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s);
 clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
                                       const gpu_node *node,
                                       const gpu_attention *s);
+/* Whether it can be a step of a kernel of groups of so many items, for s that
+ * was chosen, which becomes what it is there. */
+bool gpu_attention_decode_joins(const gpu_node *node, uint32_t items,
+                                gpu_attention *s);
+/* Local memory that its step takes, in bytes; its operands, and words. */
+int64_t gpu_attention_decode_bytes(const gpu_attention *s);
+clv_status gpu_attention_decode_add(gpu_lowering *lowering, gpu_call *call,
+                                    const gpu_node *node,
+                                    const gpu_attention *s);

@@ -6,13 +6,12 @@
 #define MAX_PARTS 32 /* more cost the one that joins them too much */
 #define WARP_ROWS 16 /* of the cache, that a warp takes at once */
 
-static int64_t local_bytes(const gpu_target *target, const gpu_attention *s)
+int64_t gpu_attention_decode_bytes(const gpu_attention *s)
 {
     const int64_t warps = s->items / 32, queries = s->queries;
     const int64_t padded = queries > 8 ? 16 : 8;
     return padded * ((s->dim + 31) / 32 * 64 + 64) + 8 * padded +
-           warps * queries * (4 * s->dim + 16 + 8) + 4 +
-           gpu_plain_bytes(target, s->items);
+           warps * queries * (4 * s->dim + 16 + 8) + 4;
 }
 
 /* So many that the units are busy when the whole cache is in use. */
@@ -38,6 +37,18 @@ gpu_attention gpu_attention_decode(const gpu_node *node, gpu_attention s)
     return s;
 }
 
+bool gpu_attention_decode_joins(const gpu_node *node, uint32_t items,
+                                gpu_attention *s)
+{
+    if (s->kind != GPU_ATTENTION_DECODE || s->n != 1)
+        return false;
+    if (s->queries > MAX_PAIRS / 2)
+        s->queries = MAX_PAIRS / 2;
+    s->items = items;
+    s->parts = choose_parts(node->target, s);
+    return gpu_attention_decode_fits(node, s);
+}
+
 bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
 {
     const gpu_target *target = node->target;
@@ -45,7 +56,8 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
            node->in[1].d.dtype != CLV_DTYPE_F32 && s->dim % 8 == 0 &&
            s->dim <= 128 && !s->transposed && s->items <= target->max_group &&
            s->items <= target->max_group_size[0] &&
-           local_bytes(target, s) <= (int64_t)target->local_bytes &&
+           gpu_attention_decode_bytes(s) + gpu_plain_bytes(target, s->items) <=
+               (int64_t)target->local_bytes &&
            s->groups <= GPU_MAX_GROUPS &&
            gpu_attention_lists(s) <= GPU_MAX_GROUPS &&
            !gpu_is_disabled(target, "attention_decode_tensor");
@@ -91,29 +103,47 @@ static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
     return CLV_OK;
 }
 
+clv_status gpu_attention_decode_add(gpu_lowering *lowering, gpu_call *call,
+                                    const gpu_node *node,
+                                    const gpu_attention *s)
+{
+    const clv_op_attr *attr = &node->node.attr;
+    gpu_call_use(call, gpu_template_cache_blocks);
+    gpu_attention_operands(call, node, s);
+    gpu_call_use(call, gpu_template_attention_decode_words);
+    CLV_TRY(add_parts(lowering, call, node, s));
+    gpu_call_rows(call, "dst", &node->out, true);
+    gpu_call_param(call, "groups", gpu_constant(s->groups));
+    gpu_call_define(call, "DIM", s->dim);
+    gpu_call_define(call, "GROUP_HEADS", s->per_group);
+    gpu_call_define(call, "LISTS",
+                    (s->per_group + s->queries - 1) / s->queries);
+    gpu_call_define(call, "WINDOWED", attr->attention.window > 0);
+    gpu_call_define(call, "CAPPED", attr->attention.softcap != 0);
+    return CLV_OK;
+}
+
 clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
                                       const gpu_node *node,
                                       const gpu_attention *s)
 {
-    const clv_op_attr *attr = &node->node.attr;
+    gpu_text text = {.host = lowering->builder.host};
     gpu_call call;
-    gpu_call_init(&call, "attention_decode_tensor",
-                  gpu_template_attention_decode_tensor_opencl, node->index,
+    gpu_puts(&text, gpu_template_attention_decode_tensor_opencl);
+    gpu_puts(&text, gpu_template_attention_decode_step);
+    gpu_puts(&text, "}\n");
+    clv_status status = text.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
+    gpu_call_init(&call, "attention_decode_tensor", text.data, node->index,
                   s->items);
     gpu_use_tensor(&call, node->target, false);
-    gpu_call_use(&call, gpu_template_cache_blocks);
-    gpu_attention_operands(&call, node, s);
-    CLV_TRY(add_parts(lowering, &call, node, s));
-    gpu_call_rows(&call, "dst", &node->out, true);
-    gpu_call_param(&call, "groups", gpu_constant(s->groups));
     gpu_call_define(&call, "ITEMS", s->items);
     gpu_call_define(&call, "WARPS", s->items / 32);
-    gpu_call_define(&call, "QUERIES", s->queries);
-    gpu_call_define(&call, "DIM", s->dim);
-    gpu_call_define(&call, "GROUP_HEADS", s->per_group);
-    gpu_call_define(&call, "WINDOWED", attr->attention.window > 0);
-    gpu_call_define(&call, "CAPPED", attr->attention.softcap != 0);
-    gpu_call_define(&call, "PARTS", s->parts);
-    gpu_attention_groups(&call, s);
-    return gpu_add_run(lowering, &call);
+    if (!status)
+        status = gpu_attention_decode_add(lowering, &call, node, s);
+    if (!status) {
+        gpu_attention_groups(&call, s);
+        status = gpu_add_run(lowering, &call);
+    }
+    gpu_text_free(&text);
+    return status;
 }

@@ -57,10 +57,10 @@ void gpu_attention_operands(gpu_call *call, const gpu_node *node,
     gpu_call_param(
         call, "softcap",
         gpu_float(attr->attention.softcap ? attr->attention.softcap : 0.0f));
-    gpu_call_define(call, "BITS", clv_format_of(k->dtype)->bits);
+    gpu_call_define(call, "CACHE_BITS", clv_format_of(k->dtype)->bits);
     gpu_call_define(call, "QUERIES", s->queries);
     gpu_call_define(call, "PARTS", s->parts);
-    gpu_call_define(call, "APART", s->apart);
+    gpu_call_define(call, "OWN_ROWS", s->apart);
 }
 
 void gpu_attention_groups(gpu_call *call, const gpu_attention *s)

@@ -1,18 +1,21 @@
 /*
- * Products of one row that follow one another as one kernel, whose groups stay
- * and meet between two (gemv_series_opencl.clt): for GPUs of compute
- * capability 9.0.
+ * Products of one row that follow one another, and an attention among them, as
+ * one kernel, whose groups stay and meet between two (gemv_series_opencl.clt):
+ * for GPUs of compute capability 9.0.
  */
 #pragma once
 
 #include "ops/gemv_tensor.h"
 
-#define GPU_SERIES_MAX 4
+#define GPU_SERIES_MAX 5 /* of a layer */
 
-/* A product with what is added to its result, or a fused group. */
+/* An attention; or a product with what is added to its result, or a fused
+ * group. */
 typedef struct gpu_step {
-    gpu_fused fused; /* of a product alone: that one */
-    gpu_tensor add;  /* index CLV_NO_TENSOR: none */
+    bool attends;
+    gpu_node attention; /* if it does; else: */
+    gpu_fused fused;    /* of a product alone: that one */
+    gpu_tensor add;     /* index CLV_NO_TENSOR: none */
 } gpu_step;
 
 /* Whether the steps can be one kernel. */

@@ -11,10 +11,12 @@ enum {
     HEADS = 4,
     GROUPS = 2,
     DIM = 32,
+    MOST_DIM = 128,
     ROWS = 301
 };
 enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 };      /* tiles that come round */
 enum { SERIES_INPUTS = 4096, SERIES_SLOW = 512 }; /* groups on all units */
+enum { SERIES_SHARED = 4 }; /* heads to a row of the cache */
 /* Whole tiles, of which the last group has not all. */
 enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
@@ -250,22 +252,28 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
     return true;
 }
 
+/* Of an attention. */
+typedef struct heads {
+    uint32_t n, shared, dim; /* shared: heads to a row of the cache */
+} heads;
+
 /* Head h of query i, which sees rows 0..last. */
-static void attend(uint32_t i, uint32_t h, uint32_t last, float *out)
+static void attend(const heads *a, uint32_t i, uint32_t h, uint32_t last,
+                   float *out)
 {
-    const uint32_t g = h / (HEADS / GROUPS);
-    double sum = 0, values[DIM] = {0};
+    const uint32_t groups = a->n / a->shared, g = h / a->shared;
+    double sum = 0, values[MOST_DIM] = {0};
     for (uint32_t j = 0; j <= last; j++) {
         double dot = 0;
-        for (uint32_t d = 0; d < DIM; d++)
-            dot += (double)element((i * HEADS + h) * DIM + d, 1) *
-                   element((j * GROUPS + g) * DIM + d, 2);
+        for (uint32_t d = 0; d < a->dim; d++)
+            dot += (double)element((i * a->n + h) * a->dim + d, 1) *
+                   element((j * groups + g) * a->dim + d, 2);
         double p = exp(dot * 4);
         sum += p;
-        for (uint32_t d = 0; d < DIM; d++)
-            values[d] += p * element((j * GROUPS + g) * DIM + d, 3);
+        for (uint32_t d = 0; d < a->dim; d++)
+            values[d] += p * element((j * groups + g) * a->dim + d, 3);
     }
-    for (uint32_t d = 0; d < DIM; d++)
+    for (uint32_t d = 0; d < a->dim; d++)
         out[d] = (float)(values[d] / sum);
 }
 
@@ -309,11 +317,13 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
         (cache->transposed &&
          (!lay(host, c, 1, CLV_AXIS_O) || !lay(host, c, 2, CLV_AXIS_I))))
         return false;
+    const heads all = {HEADS, HEADS / GROUPS, DIM};
     int32_t *pos = c->data[3];
     for (uint32_t i = 0; i < n; i++) {
         pos[i] = ROWS - (int32_t)n + (int32_t)i;
         for (uint32_t h = 0; h < HEADS; h++)
-            attend(i, h, (uint32_t)pos[i], c->want + (i * HEADS + h) * DIM);
+            attend(&all, i, h, (uint32_t)pos[i],
+                   c->want + (i * HEADS + h) * DIM);
     }
     clv_node *node = finish(c, CLV_OP_ATTENTION);
     node->attr.attention.head_dim = DIM;
@@ -392,42 +402,71 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
     return true;
 }
 
-/* A product of one row, with a sum, and one of that. */
-static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                        gpu_case *c)
+enum { Q, KEYS, VALUES, POS, SEEN, W, PRODUCT, BEFORE, SUM, W_2 };
+
+static bool add_series(const clv_host_api *host, uint32_t dtype, int64_t in,
+                       gpu_case *c)
 {
-    enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
-    snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
-             clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
-    c->variant = "gemv_series";
-    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
-    if (!sum ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 2) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 3) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 4) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, OUTPUTS, 0)) {
-        clv_free(host, sum);
-        return false;
-    }
+    const uint32_t f32 = CLV_DTYPE_F32, f16 = CLV_DTYPE_F16;
+    const int64_t shared = in / SERIES_SHARED;
+    return add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 1) &&
+           add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 2) &&
+           add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 3) &&
+           add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
+           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+           add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 5) &&
+           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+           add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 6) &&
+           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+           add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 7) &&
+           add_tensor(host, c, f32, CLV_USAGE_OUTPUT, 1, OUTPUTS, 0);
+}
+
+/* seen, sum: memory of `in` numbers. */
+static void want_series(gpu_case *c, uint32_t in, float *seen, double *sum)
+{
+    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
+    for (uint32_t h = 0; h < all.n; h++)
+        attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
     for (uint32_t o = 0; o < in; o++) {
-        sum[o] = element(o, 3);
+        sum[o] = element(o, 6);
         for (uint32_t k = 0; k < in; k++)
-            sum[o] += (double)element(k, 1) * element(o * in + k, 2);
+            sum[o] += (double)seen[k] * element(o * in + k, 5);
     }
     for (uint32_t o = 0; o < OUTPUTS; o++) {
         double y = 0;
         for (uint32_t k = 0; k < in; k++)
-            y += sum[k] * element(o * in + k, 4);
+            y += sum[k] * element(o * in + k, 7);
         c->want[o] = (float)y;
     }
+}
+
+/* An attention of one row, a product of that, with a sum, and one more. */
+static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                        gpu_case *c)
+{
+    snprintf(c->name, sizeof c->name, "attention, two products %s 1x%ux%d",
+             clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
+    c->variant = "gemv_series";
+    float *seen = clv_new(host, in * (uint64_t)sizeof *seen);
+    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
+    const bool made = seen && sum && add_series(host, dtype, in, c);
+    if (made) {
+        *(int32_t *)c->data[POS] = ROWS - 1;
+        want_series(c, in, seen, sum);
+        clv_node *node = add_node(c, CLV_OP_ATTENTION, SEEN);
+        node->n_inputs = SEEN;
+        for (uint32_t i = 0; i < SEEN; i++)
+            node->inputs[i] = i;
+        node->attr.attention.head_dim = MOST_DIM;
+        node->attr.attention.scale = 4;
+        add_binary(c, CLV_OP_MATMUL, SEEN, W, PRODUCT);
+        add_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
+        add_binary(c, CLV_OP_MATMUL, SUM, W_2, c->out);
+    }
+    clv_free(host, seen);
     clv_free(host, sum);
-    add_binary(c, CLV_OP_MATMUL, X, W, PRODUCT);
-    add_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
-    add_binary(c, CLV_OP_MATMUL, SUM, W_2, OUT);
-    return true;
+    return made;
 }
 
 clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,

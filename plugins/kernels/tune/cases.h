@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#define GPU_CASE_TENSORS 7
-#define GPU_CASE_NODES 3
+#define GPU_CASE_TENSORS 11
+#define GPU_CASE_NODES 4
 
 typedef struct gpu_case {
     char name[64]; /* "matmul q8_0 1x128x96" */

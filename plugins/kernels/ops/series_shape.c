@@ -1,0 +1,175 @@
+#include "ops/series_shape.h"
+
+#define WARPS 8 /* of a group */
+#define MOST_STAGES 8
+#define MOST_STREAMS 2
+#define MOST_TILES 16 /* of a slot */
+#define LEAST_TILES (2 * MOST_STREAMS)
+#define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
+#define FLIGHT_BYTES 40960 /* under way at a time, or one stage */
+#define SUM_BYTES 64       /* of a warp, for its sums of a row of tiles */
+
+static int64_t copy_warps(const gpu_target *target)
+{
+    return target->nvidia_ptx ? 1 : 0;
+}
+
+uint32_t gpu_series_items(const gpu_series_shape *s)
+{
+    return (uint32_t)(s->warps + copy_warps(s->product->target)) * 32;
+}
+
+static int64_t most_blocks(const gpu_step *steps, uint32_t n)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (gpu_step_blocks(&steps[i]) > most)
+            most = gpu_step_blocks(&steps[i]);
+    return most;
+}
+
+static int64_t most_strips(const gpu_step *steps, uint32_t n)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (gpu_step_strips(&steps[i]) > most)
+            most = gpu_step_strips(&steps[i]);
+    return most;
+}
+
+/* A group keeps sums of a strip for each warp, at the most. */
+static int64_t most_sums(const gpu_step *steps, uint32_t n,
+                         const gpu_series_shape *s)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t strips =
+            (gpu_step_strips(&steps[i]) + s->groups - 1) / s->groups;
+        if (strips > s->warps)
+            strips = s->warps;
+        if (strips && strips * gpu_fused_streams(&steps[i].fused) > most)
+            most = strips * gpu_fused_streams(&steps[i].fused);
+    }
+    return most;
+}
+
+/* Local memory that OpenCL gives the group, beside the ring. */
+static int64_t plain_local(const gpu_series_shape *s)
+{
+    const int64_t attends =
+        s->attention.items ? gpu_attention_decode_bytes(&s->attention) : 0;
+    return s->warps * (s->sums * SUM_BYTES + 4) + attends +
+           gpu_plain_bytes(s->product->target, s->warps * 32);
+}
+
+/* Stages that are under way at a time. */
+static int64_t flight_of(const gpu_series_shape *s)
+{
+    const int64_t stages = FLIGHT_BYTES / (s->warps * s->slot_bytes);
+    return stages < 1 ? 1 : stages < s->stages ? stages : s->stages;
+}
+
+/* Where things are in the ring, of as many stages as fit; false: too few do. */
+static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
+{
+    const gpu_target *target = s->product->target;
+    const int64_t blocks = most_blocks(steps, n);
+    const int64_t round = s->warps * s->slot_bytes;
+    s->sums = most_sums(steps, n, s);
+    s->x_at = MOST_STAGES * 16;
+    s->sums_at = s->x_at + blocks * 128;
+    s->stages_at = s->sums_at + blocks * s->form.subs * 16;
+    s->stages =
+        ((int64_t)target->wgmma_bytes - 256 - plain_local(s) - s->stages_at) /
+        round;
+    if (s->stages > MOST_STAGES)
+        s->stages = MOST_STAGES;
+    if (!target->nvidia_ptx && s->stages > 2)
+        s->stages = 2;
+    s->ring_bytes = s->stages_at + s->stages * round;
+    s->flight = flight_of(s);
+    return s->stages >= 2 && plain_local(s) <= (int64_t)target->local_bytes;
+}
+
+/* Whether each warp has slots of every strip, which all are full, and heads
+ * that tiles share lie in one slot with these. */
+static bool divides(const gpu_series_shape *s, const gpu_step *steps,
+                    uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].attends)
+            continue;
+        const int64_t tiles = s->tiles / gpu_fused_streams(&steps[i].fused);
+        if (gpu_step_blocks(&steps[i]) % tiles || tiles % s->form.head_tiles ||
+            gpu_step_slots(&steps[i], s) < s->warps)
+            return false;
+    }
+    return true;
+}
+
+static void set_tiles(gpu_series_shape *s, int64_t tiles)
+{
+    s->tiles = tiles;
+    s->slot_bytes = gpu_tiles_bytes(&s->form, tiles);
+}
+
+/* As many tiles as will do; false: none will. Each slot costs its warp some
+ * time. */
+static bool choose_slot(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
+{
+    set_tiles(s, MOST_TILES);
+    while (s->form.head_tiles == 1 && s->tiles > LEAST_TILES &&
+           s->slot_bytes > SLOT_BYTES)
+        set_tiles(s, s->tiles / 2);
+    for (; s->tiles >= LEAST_TILES; set_tiles(s, s->tiles / 2))
+        if (divides(s, steps, n) && lay_out(s, steps, n))
+            return true;
+    return false;
+}
+
+/* The attention among the steps for groups of so many warps; false: there is
+ * more than one, or it cannot be a step. */
+static bool choose_attention(gpu_series_shape *s, const gpu_step *steps,
+                             uint32_t n)
+{
+    s->attention.items = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!steps[i].attends)
+            continue;
+        if (s->attention.items)
+            return false;
+        s->attention = gpu_attention_chosen(&steps[i].attention);
+        if (!gpu_attention_decode_joins(&steps[i].attention,
+                                        (uint32_t)s->warps * 32, &s->attention))
+            return false;
+    }
+    return true;
+}
+
+const gpu_node *gpu_series_product(const gpu_step *steps, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!steps[i].attends)
+            return gpu_step_product(&steps[i]);
+    return NULL;
+}
+
+bool gpu_series_choose(const gpu_step *steps, uint32_t n, gpu_series_shape *s)
+{
+    s->product = gpu_series_product(steps, n);
+    const gpu_target *target = s->product->target;
+    /* Smaller products gain nothing by a series; tests have some. */
+    const int64_t least = target->nvidia_ptx ? WARPS : 2;
+    s->form = gpu_tiles_of(target, &s->product->in[1].d);
+    s->groups = most_strips(steps, n);
+    if (s->groups > target->units)
+        s->groups = target->units;
+    if (!target->nvidia_ptx)
+        s->groups = 1;
+    for (s->warps = WARPS; s->warps >= least; s->warps /= 2)
+        if (gpu_series_items(s) <= target->max_group &&
+            gpu_series_items(s) <= target->max_group_size[0] &&
+            choose_attention(s, steps, n) && choose_slot(s, steps, n))
+            return true;
+    return false;
+}
