@@ -21,6 +21,7 @@ typedef struct layer {
     bool halves, bias, gelu;
     uint32_t cache;
     uint32_t past;    /* kind of the cache of an attention in front; 0: none */
+    int64_t shared;   /* heads of a group of that cache */
     uint32_t window;  /* of that attention */
     bool attends;     /* at the end, instead of a softmax */
     uint32_t kernels; /* dispatches that it takes as a series */
@@ -90,7 +91,6 @@ static uint32_t add_cache(made *m, const layer *c, uint32_t rows, uint32_t ids)
     return state;
 }
 
-/* Of heads that share rows of the cache by so many. */
 static uint32_t add_attention(made *m, const layer *c, uint32_t q,
                               uint32_t keys, uint32_t values, uint32_t pos,
                               int64_t n)
@@ -105,13 +105,13 @@ static uint32_t add_attention(made *m, const layer *c, uint32_t q,
     return y;
 }
 
-/* Over a cache that nobody adds to, by two heads a group. */
+/* Over a cache that nobody adds to. */
 static uint32_t add_past(made *m, const layer *c, uint32_t q, uint32_t pos)
 {
-    uint32_t keys =
-        sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS, c->heads / 2, 0);
-    uint32_t values =
-        sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS, c->heads / 2, 0);
+    uint32_t keys = sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS,
+                               c->heads / c->shared, 0);
+    uint32_t values = sample_add(&m->b, c->past, CLV_USAGE_STATE, PAST_ROWS,
+                                 c->heads / c->shared, 0);
     return add_attention(m, c, q, keys, values, pos, c->heads);
 }
 
@@ -250,18 +250,23 @@ static void test_series(void **state)
     c.dtype = CLV_DTYPE_I4;
     c.halves = true;
     run(r, &target, c);
-    /* With an attention in front, whose cache is long, or behind, which sees
-     * what the series adds to it. */
+    /* With an attention in front, whose cache is long and has parts for many
+     * units, or behind, which sees what the series adds to it. */
+    target.units = 64;
     c = base;
     c.past = CLV_DTYPE_F16;
+    c.shared = 2;
     run(r, &target, c);
     c.bias = true;
     c.kernels = 5; /* two series, as a kernel has not enough arguments */
     run(r, &target, c);
     c = base;
     c.past = CLV_DTYPE_Q8_0;
+    c.shared = 16; /* more than a group of items takes at once */
+    c.heads = c.shared * HEAD;
     c.window = 200;
     run(r, &target, c);
+    target.units = sample_target.units;
     c = base;
     c.cache = CLV_DTYPE_F16;
     c.attends = true;

@@ -64,17 +64,23 @@ class Trials(OwnCache):
                       "matmul_experts q4_k", said)
         self.assertEqual(said.count("compute wrongly"), 2)
 
+    SERIES = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
+              "--set", "opencl.wgmma=plain")
+    ATTENTION = ("--set", "opencl.series=attention")
+
     def test_products_in_series_are_tried(self):
         """In plain code, unless they are switched off."""
-        args = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
-                "--set", "opencl.wgmma=plain")
         off = ("--set", "opencl.series=off")
-        said = self.opened(*args, "--set", "opencl.series=attention",
-                           wrong="gemv_series", options=QUICK)
-        self.assertIn("'gemv_series' compute wrongly in attention, two "
-                      "products", said)
-        self.assertEqual(said.count("compute wrongly"), 1)
-        self.assertEqual(self.opened(*args, *off, wrong="gemv_series",
+        for more, case in ((), "two products"), (self.ATTENTION, "attention"):
+            said = self.opened(*self.SERIES, *more, wrong="gemv_series",
+                               options=QUICK)
+            self.assertIn(f"'gemv_series' compute wrongly in {case}", said)
+            self.assertEqual(said.count("compute wrongly"), 1)
+        self.assertEqual(self.opened(*self.SERIES, *off, wrong="gemv_series",
+                                     options=QUICK), "")
+
+    def test_attention_in_series_is_right(self):
+        self.assertEqual(self.opened(*self.SERIES, *self.ATTENTION,
                                      options=QUICK), "")
 
     def test_a_driver_that_takes_no_opened_programs(self):

@@ -49,12 +49,13 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s);
 clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
                                       const gpu_node *node,
                                       const gpu_attention *s);
-/* Whether it can be a step of a kernel of groups of so many items, for s that
- * was chosen, which becomes what it is there. */
+/* Changes s, as chosen, for a step of a kernel whose groups have so many items.
+ * False: it cannot be one. */
 bool gpu_attention_decode_joins(const gpu_node *node, uint32_t items,
                                 gpu_attention *s);
-/* Local memory that its step takes, in bytes; its operands, and words. */
+/* Bytes of local memory that the step takes. */
 int64_t gpu_attention_decode_bytes(const gpu_attention *s);
+/* Adds its operands and words. */
 clv_status gpu_attention_decode_add(gpu_lowering *lowering, gpu_call *call,
                                     const gpu_node *node,
                                     const gpu_attention *s);

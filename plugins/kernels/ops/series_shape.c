@@ -19,21 +19,14 @@ uint32_t gpu_series_items(const gpu_series_shape *s)
     return (uint32_t)(s->warps + copy_warps(s->product->target)) * 32;
 }
 
-static int64_t most_blocks(const gpu_step *steps, uint32_t n)
+/* The largest number that a step has. */
+static int64_t most_of(const gpu_step *steps, uint32_t n,
+                       int64_t (*of)(const gpu_step *))
 {
     int64_t most = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (gpu_step_blocks(&steps[i]) > most)
-            most = gpu_step_blocks(&steps[i]);
-    return most;
-}
-
-static int64_t most_strips(const gpu_step *steps, uint32_t n)
-{
-    int64_t most = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (gpu_step_strips(&steps[i]) > most)
-            most = gpu_step_strips(&steps[i]);
+        if (of(&steps[i]) > most)
+            most = of(&steps[i]);
     return most;
 }
 
@@ -73,7 +66,7 @@ static int64_t flight_of(const gpu_series_shape *s)
 static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
     const gpu_target *target = s->product->target;
-    const int64_t blocks = most_blocks(steps, n);
+    const int64_t blocks = most_of(steps, n, gpu_step_blocks);
     const int64_t round = s->warps * s->slot_bytes;
     s->sums = most_sums(steps, n, s);
     s->x_at = MOST_STAGES * 16;
@@ -161,7 +154,7 @@ bool gpu_series_choose(const gpu_step *steps, uint32_t n, gpu_series_shape *s)
     /* Smaller products gain nothing by a series; tests have some. */
     const int64_t least = target->nvidia_ptx ? WARPS : 2;
     s->form = gpu_tiles_of(target, &s->product->in[1].d);
-    s->groups = most_strips(steps, n);
+    s->groups = most_of(steps, n, gpu_step_strips);
     if (s->groups > target->units)
         s->groups = target->units;
     if (!target->nvidia_ptx)

@@ -16,7 +16,7 @@ enum {
 };
 enum { WIDE_ROWS = 300, WIDE_INPUTS = 768 };      /* tiles that come round */
 enum { SERIES_INPUTS = 4096, SERIES_SLOW = 512 }; /* groups on all units */
-enum { SERIES_SHARED = 4 }; /* heads to a row of the cache */
+enum { SERIES_SHARED = 4 }; /* heads of a group of the cache */
 /* Whole tiles, of which the last group has not all. */
 enum { EXPERTS = 4, USED = 2, EXPERT_OUTPUTS = 144 };
 
@@ -51,7 +51,7 @@ enum {
 
 uint32_t gpu_n_cases(void)
 {
-    return N_SINGLE + N_SERIES + 2;
+    return N_SINGLE + N_SERIES + 3;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -254,7 +254,7 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
 
 /* Of an attention. */
 typedef struct heads {
-    uint32_t n, shared, dim; /* shared: heads to a row of the cache */
+    uint32_t n, shared, dim; /* shared: so many have a group of the cache */
 } heads;
 
 /* Head h of query i, which sees rows 0..last. */
@@ -402,71 +402,86 @@ static bool make_experts(const clv_host_api *host, uint32_t dtype, int64_t n,
     return true;
 }
 
-enum { Q, KEYS, VALUES, POS, SEEN, W, PRODUCT, BEFORE, SUM, W_2 };
-
-static bool add_series(const clv_host_api *host, uint32_t dtype, int64_t in,
-                       gpu_case *c)
+/* A product of one row, with a sum, and one of that. */
+static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                        gpu_case *c)
 {
-    const uint32_t f32 = CLV_DTYPE_F32, f16 = CLV_DTYPE_F16;
-    const int64_t shared = in / SERIES_SHARED;
-    return add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 1) &&
-           add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 2) &&
-           add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 3) &&
-           add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
-           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
-           add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 5) &&
-           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
-           add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 6) &&
-           add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
-           add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 7) &&
-           add_tensor(host, c, f32, CLV_USAGE_OUTPUT, 1, OUTPUTS, 0);
-}
-
-/* seen, sum: memory of `in` numbers. */
-static void want_series(gpu_case *c, uint32_t in, float *seen, double *sum)
-{
-    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
-    for (uint32_t h = 0; h < all.n; h++)
-        attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
+    enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
+    snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
+             clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
+    c->variant = "gemv_series";
+    c->steps = GPU_STEPS_PRODUCTS;
+    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
+    if (!sum ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 3) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, OUTPUTS, in, 4) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, OUTPUTS, 0)) {
+        clv_free(host, sum);
+        return false;
+    }
     for (uint32_t o = 0; o < in; o++) {
-        sum[o] = element(o, 6);
+        sum[o] = element(o, 3);
         for (uint32_t k = 0; k < in; k++)
-            sum[o] += (double)seen[k] * element(o * in + k, 5);
+            sum[o] += (double)element(k, 1) * element(o * in + k, 2);
     }
     for (uint32_t o = 0; o < OUTPUTS; o++) {
         double y = 0;
         for (uint32_t k = 0; k < in; k++)
-            y += sum[k] * element(o * in + k, 7);
+            y += sum[k] * element(o * in + k, 4);
         c->want[o] = (float)y;
     }
+    clv_free(host, sum);
+    add_binary(c, CLV_OP_MATMUL, X, W, PRODUCT);
+    add_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
+    add_binary(c, CLV_OP_MATMUL, SUM, W_2, OUT);
+    return true;
 }
 
-/* An attention of one row, a product of that, with a sum, and one more. */
-static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                        gpu_case *c)
+/* An attention of one row, and a product of that. */
+static bool make_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                          gpu_case *c)
 {
-    snprintf(c->name, sizeof c->name, "attention, two products %s 1x%ux%d",
-             clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
+    enum { Q, KEYS, VALUES, POS, SEEN, W_SEEN };
+    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
+    const int64_t shared = in / SERIES_SHARED;
+    snprintf(c->name, sizeof c->name, "attention, product %s 1x%ux%u",
+             clv_dtype_label(dtype), (unsigned)in, (unsigned)in);
     c->variant = "gemv_series";
+    c->steps = GPU_STEPS_ATTENTION;
     float *seen = clv_new(host, in * (uint64_t)sizeof *seen);
-    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
-    const bool made = seen && sum && add_series(host, dtype, in, c);
-    if (made) {
-        *(int32_t *)c->data[POS] = ROWS - 1;
-        want_series(c, in, seen, sum);
-        clv_node *node = add_node(c, CLV_OP_ATTENTION, SEEN);
-        node->n_inputs = SEEN;
-        for (uint32_t i = 0; i < SEEN; i++)
-            node->inputs[i] = i;
-        node->attr.attention.head_dim = MOST_DIM;
-        node->attr.attention.scale = 4;
-        add_binary(c, CLV_OP_MATMUL, SEEN, W, PRODUCT);
-        add_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
-        add_binary(c, CLV_OP_MATMUL, SUM, W_2, c->out);
+    if (!seen ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
+        !add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 2) ||
+        !add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 3) ||
+        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
+        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 5) ||
+        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, in, 0)) {
+        clv_free(host, seen);
+        return false;
+    }
+    *(int32_t *)c->data[POS] = ROWS - 1;
+    for (uint32_t h = 0; h < all.n; h++)
+        attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
+    for (uint32_t o = 0; o < in; o++) {
+        double y = 0;
+        for (uint32_t k = 0; k < in; k++)
+            y += (double)seen[k] * element(o * in + k, 5);
+        c->want[o] = (float)y;
     }
     clv_free(host, seen);
-    clv_free(host, sum);
-    return made;
+    clv_node *node = add_node(c, CLV_OP_ATTENTION, SEEN);
+    node->n_inputs = SEEN;
+    for (uint32_t i = 0; i < SEEN; i++)
+        node->inputs[i] = i;
+    node->attr.attention.head_dim = MOST_DIM;
+    node->attr.attention.scale = 4;
+    add_binary(c, CLV_OP_MATMUL, SEEN, W_SEEN, c->out);
+    return true;
 }
 
 clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
@@ -480,9 +495,12 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
         made = make_matmul(host, CLV_DTYPE_Q8_0, WIDE_ROWS, WIDE_INPUTS, 0, c);
     else if (i + 2 == gpu_n_cases())
         made = make_matmul(host, CLV_DTYPE_I8, WIDE_ROWS, WIDE_INPUTS, STEP, c);
-    else if (i >= N_SINGLE)
-        made = make_series(host, series_types[i - N_SINGLE],
+    else if (i > N_SINGLE)
+        made = make_series(host, series_types[i - N_SINGLE - 1],
                            slow ? SERIES_SLOW : SERIES_INPUTS, c);
+    else if (i == N_SINGLE)
+        made = make_attended(host, CLV_DTYPE_Q8_0,
+                             slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (type < N_WEIGHTS)
         made = make_matmul(host, weight_types[type], n, INPUTS, 0, c);
     else if (type < N_WEIGHTS + N_CACHES)

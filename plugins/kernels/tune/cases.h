@@ -1,12 +1,14 @@
 /* Small cases whose results are known. */
 #pragma once
 
+#include "kernels.h"
+
 #include <cleave/plugin_util.h>
 
 #include <stdbool.h>
 
-#define GPU_CASE_TENSORS 11
-#define GPU_CASE_NODES 4
+#define GPU_CASE_TENSORS 7
+#define GPU_CASE_NODES 3
 
 typedef struct gpu_case {
     char name[64]; /* "matmul q8_0 1x128x96" */
@@ -21,6 +23,7 @@ typedef struct gpu_case {
     bool wide;           /* for the variant of the largest tiles */
     const char *variant; /* that it is for, which alone may be what is wrong;
                             NULL: all that compute it */
+    gpu_steps steps;     /* that the target has, at least */
 } gpu_case;
 
 uint32_t gpu_n_cases(void);

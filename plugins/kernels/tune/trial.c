@@ -182,8 +182,8 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
         if (c->tensors[i].layout == CLV_LAYOUT_WEIGHTS &&
             t->target->states == GPU_STATES_ROWS)
             return false;
-    if (c->variant && (t->target->series == GPU_STEPS_NONE ||
-                       gpu_is_disabled(t->target, c->variant)))
+    if (t->target->series < c->steps ||
+        (c->variant && gpu_is_disabled(t->target, c->variant)))
         return false;
     clv_op_caps caps[GPU_CASE_NODES];
     for (uint32_t i = 0; i < GPU_CASE_NODES; i++)
