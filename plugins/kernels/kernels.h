@@ -43,14 +43,6 @@ typedef enum gpu_states {
     GPU_STATES_AUTO = 2,
 } gpu_states;
 
-/* Which nodes of one row that follow one another are one kernel, whose groups
- * wait for each other, one to a compute unit. */
-typedef enum gpu_steps {
-    GPU_STEPS_NONE = 0,
-    GPU_STEPS_PRODUCTS = 1,
-    GPU_STEPS_ATTENTION = 2, /* and attentions between these */
-} gpu_steps;
-
 /* What code may use on a device; filled in by the plugin from what the API
  * answers. Everything that is not there has a portable path. */
 typedef struct gpu_target {
@@ -85,7 +77,13 @@ typedef struct gpu_target {
     uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
                              for sm_90a (ptx.h), by plain code with
                              plain_matrix; 0: there are none */
-    gpu_steps series;     /* with wgmma_bytes */
+    bool series;          /* products of one row that follow one another, and
+                             attentions between them, are one kernel, whose
+                             groups wait for each other, one to a compute
+                             unit; with wgmma_bytes */
+    bool repeats;         /* kernels may have the arguments of several layers:
+                             where to launch one with many takes the host no
+                             longer than one with few. OpenCL C only */
     bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
     bool unified;         /* memory is the host's */
@@ -109,9 +107,11 @@ typedef struct gpu_expr {
 } gpu_expr;
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
-#define GPU_MAX_ARGS 36
-#define GPU_MAX_BINDINGS 16 /* arguments that all devices take */
 #define GPU_MAX_PARAMS 48
+/* OpenCL C only. With their integers they stay below the 4 KiB of parameters
+ * that an NVIDIA GPU takes. */
+#define GPU_MAX_ARGS 300
+#define GPU_MAX_BINDINGS 16 /* arguments that all devices take */
 #define GPU_MAX_INTS (GPU_MAX_ARGS + GPU_MAX_PARAMS)
 #define GPU_MAX_PUSHED 32 /* 128 bytes of push constants, which all have */
 
@@ -160,7 +160,7 @@ typedef struct gpu_kernel {
 typedef struct gpu_dispatch {
     uint32_t kernel; /* index */
     uint32_t node;   /* of the subgraph, for traces */
-    gpu_arg args[GPU_MAX_ARGS];
+    gpu_arg *args;   /* [n_args of the kernel] */
     gpu_expr params[GPU_MAX_PARAMS];
     gpu_expr groups[3]; /* work groups; 0 groups: nothing to do */
 } gpu_dispatch;

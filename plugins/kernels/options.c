@@ -1,13 +1,5 @@
 #include "options.h"
 
-gpu_steps gpu_choose_steps(const clv_host_api *host)
-{
-    const char *series = host->option(host->host, "series");
-    return !series || !strcmp(series, "off") ? GPU_STEPS_NONE
-           : !strcmp(series, "attention")    ? GPU_STEPS_ATTENTION
-                                             : GPU_STEPS_PRODUCTS;
-}
-
 clv_status gpu_choose_storage(const clv_host_api *host, const char *device,
                               const char *key, const uint32_t image[5][3],
                               bool usable, uint32_t *choice)

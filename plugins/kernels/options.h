@@ -29,11 +29,10 @@
         .help = "which kernel of several: fast: what was found the quickest "  \
                 "before, else a guess; exhaustive: what was not tried before " \
                 "is; off: guesses"),                                           \
-    GPU_OPTION(ENUM, "series", "on", .choices = "on|attention|off",            \
-        .help = "with matrix instructions of warp groups: products of one "    \
-                "row that follow one another are one kernel, whose groups "    \
-                "wait for each other; attention: with the attention between "  \
-                "them, which no device has been measured with; off: where "    \
+    GPU_OPTION(BOOL, "series", "on",                                           \
+        .help = "with matrix instructions of warp groups: products and "       \
+                "attentions of one row that follow one another are one "       \
+                "kernel, whose groups wait for each other; off where "         \
                 "programs run on the device at once"),                         \
     GPU_OPTION(INT, "max_memory", "0", .min = 0, .max = 1 << 24,               \
         .help = "MiB of each device's memory that may be taken; 0: what the "  \
@@ -43,8 +42,6 @@
                 "a program; -1: as many as the driver gives")
 /* clang-format on */
 
-/* What the option "series" says. */
-gpu_steps gpu_choose_steps(const clv_host_api *host);
 /* 1 + the clv_storage that the option "storage" or "weights" asks for, 0:
  * "auto"; or why it cannot be had. image: as in gpu_target; usable: whether
  * kernels can have as many images as they need. */

@@ -3,7 +3,6 @@
 #include "program.h"
 #include "source.h"
 
-#include <options.h>
 #include <ptx.h>
 
 #include <string.h>
@@ -56,7 +55,7 @@ clv_status ocl_target(clv_plugin_device *dev)
         .nvidia_ptx = option_is(dev, "matrix", "auto") &&
                       compute_capability(dev) >= GPU_PTX_LEAST,
         .plain_matrix = option_is(dev, "matrix", "plain"),
-        .series = gpu_choose_steps(dev->base.host),
+        .series = option_is(dev, "series", "on"),
         .unified = dev->zero_copy,
         .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
                   : option_is(dev, "kv", "auto") && !p->is_cpu

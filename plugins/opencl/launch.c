@@ -33,10 +33,15 @@ clv_status ocl_launch_make(clv_plugin_device *dev, const gpu_kernel *k,
                            cl_program program, ocl_launch *launch)
 {
     cl_int error = CL_SUCCESS;
-    *launch =
-        (ocl_launch){.kernel = dev->cl->CreateKernel(program, k->name, &error)};
+    *launch = (ocl_launch){
+        .bound = clv_new(dev->base.host,
+                         (k->n_args + UINT64_C(1)) * sizeof *launch->bound)};
+    if (!launch->bound)
+        return CLV_ERR_NO_MEMORY;
+    launch->kernel = dev->cl->CreateKernel(program, k->name, &error);
     if (launch->kernel)
         return CLV_OK;
+    ocl_launch_free(dev, launch);
     return ocl_fail(dev->base.host, error, "opencl: kernel %.60s", k->name);
 }
 
@@ -44,7 +49,8 @@ void ocl_launch_free(clv_plugin_device *dev, ocl_launch *launch)
 {
     if (launch->kernel)
         dev->cl->ReleaseKernel(launch->kernel);
-    launch->kernel = NULL;
+    clv_free(dev->base.host, launch->bound);
+    *launch = (ocl_launch){.kernel = NULL};
 }
 
 /* ------------------------------------------------------------------------ */

@@ -23,7 +23,7 @@ typedef struct ocl_binding {
 
 typedef struct ocl_launch {
     cl_kernel kernel;
-    ocl_binding bound[GPU_MAX_ARGS];
+    ocl_binding *bound; /* [n_args of the kernel] */
     cl_int params[GPU_MAX_PARAMS];
     bool has_params;
 } ocl_launch;

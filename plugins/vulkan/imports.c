@@ -4,7 +4,6 @@
 #include "module.h"
 
 #include <entry.h>
-#include <options.h>
 #include <ptx.h>
 
 static const char *option(const clv_plugin_device *dev, const char *key)
@@ -134,7 +133,8 @@ static clv_status describe_target(clv_plugin_device *dev,
         CLV_TRY(find_wgmma(dev, &t->wgmma_bytes));
     t->language = GPU_OPENCL_C;
     t->nvidia_ptx = true;
-    t->series = gpu_choose_steps(dev->base.host);
+    t->series = option_is(dev, "series", "on");
+    t->repeats = true;
     t->fp16 = answers->fp16;
     t->fp16_storage = t->int8_storage = true;
     t->int_dot = answers->int_dot;

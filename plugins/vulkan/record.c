@@ -132,8 +132,8 @@ static void describe_bytes(const clv_plugin_program *prog,
 
 /* What a dispatch's arguments are, as Vulkan wants it. */
 typedef struct arguments {
-    VkWriteDescriptorSet of[GPU_MAX_ARGS];
-    described all[GPU_MAX_ARGS]; /* that they point to */
+    VkWriteDescriptorSet of[GPU_MAX_BINDINGS];
+    described all[GPU_MAX_BINDINGS]; /* that they point to */
 } arguments;
 
 /* set: NULL to push them. */
@@ -185,7 +185,7 @@ void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
 
 /* --- barriers ------------------------------------------------------------- */
 
-#define MAX_TOUCHED 32u
+#define MAX_TOUCHED (uint32_t) GPU_MAX_ARGS
 
 /* What was touched since the last barrier. */
 typedef struct touched {

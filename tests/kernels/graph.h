@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#define GRAPH_TENSORS 48
-#define GRAPH_NODES 20
+#define GRAPH_TENSORS 96
+#define GRAPH_NODES 64
 
 typedef struct graph {
     clv_tensor_desc tensors[GRAPH_TENSORS];

@@ -650,49 +650,76 @@ static uint32_t add_attention(graph *g, uint32_t cache, uint32_t q,
     return y;
 }
 
-/* Products that follow one another; cache: behind an attention over one of that
- * kind, or 0. */
+/* What a layer of products begins with, and what one more begins with. */
+typedef struct series_inputs {
+    uint32_t x, sum, pos, freq;
+    uint32_t seen[3], n_seen; /* of which a softmax is made in the end */
+} series_inputs;
+
+static uint32_t add_row(graph *g, int64_t channels)
+{
+    return graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, channels);
+}
+
+/* A product and its sum with what was before it; behind the norm of that two
+ * products of as many channels as out. */
+static void add_products(graph *g, series_inputs *in, uint32_t dtype,
+                         int64_t from, int64_t hidden, int64_t out,
+                         uint32_t two[2])
+{
+    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, hidden, from);
+    uint32_t gain = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, hidden);
+    uint32_t y = add_row(g, hidden), sum = add_row(g, hidden);
+    uint32_t norm = add_row(g, hidden);
+    graph_node(g, CLV_OP_MATMUL, y, INPUTS(in->x, w));
+    graph_node(g, CLV_OP_ADD, sum, INPUTS(y, in->sum));
+    graph_node(g, CLV_OP_RMS_NORM, norm, INPUTS(sum, gain));
+    in->sum = sum;
+    for (uint32_t k = 0; k < 2; k++) {
+        w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, out, hidden);
+        two[k] = add_row(g, out);
+        graph_node(g, CLV_OP_MATMUL, two[k], INPUTS(norm, w));
+    }
+}
+
+/* cache: the layer begins with an attention over one of that kind, or 0. */
+static void add_layer(graph *g, series_inputs *in, uint32_t dtype,
+                      uint32_t cache, int64_t hidden, int64_t inner)
+{
+    uint32_t two[2];
+    if (cache)
+        in->x = add_attention(g, cache, in->x, in->pos, hidden);
+    add_products(g, in, dtype, hidden, hidden, inner, two);
+    in->x = add_row(g, inner);
+    graph_node(g, CLV_OP_GLU, in->x, INPUTS(two[0], two[1]));
+    add_products(g, in, dtype, inner, hidden, hidden, two);
+    for (uint32_t k = 0; k < 2; k++) {
+        uint32_t turned = add_row(g, hidden);
+        graph_node(g, CLV_OP_ROPE, turned, INPUTS(two[k], in->pos, in->freq))
+            ->attr.rope.head_dim = 128;
+        two[k] = turned;
+    }
+    in->x = two[0];
+    in->seen[in->n_seen++] = two[1];
+}
+
+/* Products that follow one another; cache: two layers of them, each behind an
+ * attention over one of that kind, or 0. */
 static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
                            int64_t hidden, int64_t inner)
 {
     graph g;
     graph_init(&g);
-    uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden);
-    uint32_t sums[2] = {T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden)};
-    uint32_t pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1);
-    if (cache)
-        x = add_attention(&g, cache, x, pos, hidden);
-    uint32_t freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64);
-    for (uint32_t i = 0; i < 2; i++) {
-        const int64_t in = i ? inner : hidden;
-        uint32_t w = T(dtype, CLV_USAGE_WEIGHT, hidden, in);
-        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
-        uint32_t sum = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
-        uint32_t gain = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, hidden);
-        uint32_t norm = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, hidden);
-        graph_node(&g, CLV_OP_MATMUL, y, INPUTS(x, w));
-        graph_node(&g, CLV_OP_ADD, sum, INPUTS(y, sums[0]));
-        graph_node(&g, CLV_OP_RMS_NORM, norm, INPUTS(sum, gain));
-        sums[0] = sum;
-        const int64_t out = i ? hidden : inner;
-        uint32_t two[2], turned[2];
-        for (uint32_t k = 0; k < 2; k++) {
-            uint32_t v = T(dtype, CLV_USAGE_WEIGHT, out, hidden);
-            two[k] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, out);
-            graph_node(&g, CLV_OP_MATMUL, two[k], INPUTS(norm, v));
-        }
-        if (!i) {
-            x = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, inner);
-            graph_node(&g, CLV_OP_GLU, x, INPUTS(two[0], two[1]));
-            continue;
-        }
-        for (uint32_t k = 0; k < 2; k++) {
-            turned[k] = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, out);
-            graph_node(&g, CLV_OP_ROPE, turned[k], INPUTS(two[k], pos, freq))
-                ->attr.rope.head_dim = 128;
-            two[k] = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, out);
-            graph_node(&g, CLV_OP_SOFTMAX, two[k], INPUTS(turned[k]));
-        }
+    series_inputs in = {.x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden),
+                        .sum = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden),
+                        .pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1),
+                        .freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64)};
+    for (uint32_t i = 0; i < (cache ? 2 : 1); i++)
+        add_layer(&g, &in, dtype, cache, hidden, inner);
+    in.seen[in.n_seen++] = in.x;
+    for (uint32_t k = 0; k < in.n_seen; k++) {
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, hidden);
+        graph_node(&g, CLV_OP_SOFTMAX, y, INPUTS(in.seen[k]));
     }
     c->only = "gemv_series";
     compile(c, &g);
@@ -711,7 +738,7 @@ static void test_ptx_series(void **state)
         skip();
     set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
-    c.target.series = GPU_STEPS_ATTENTION;
+    c.target.series = c.target.repeats = true;
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         compile_series(&c, dtypes[i], 0, 4096, 14336);

@@ -170,7 +170,8 @@ static void compare(const gpu_code *code, const gpu_code *alone)
     assert_memory_equal(k->local, l->local, sizeof k->local);
     assert_int_equal(k->n_params, l->n_params);
     assert_memory_equal(d->params, e->params, sizeof d->params);
-    assert_memory_equal(d->args, e->args, sizeof d->args);
+    assert_int_equal(k->n_args, l->n_args);
+    assert_memory_equal(d->args, e->args, k->n_args * sizeof *d->args);
     assert_memory_equal(d->groups, e->groups, sizeof d->groups);
     assert_int_equal(d->node, e->node);
 }

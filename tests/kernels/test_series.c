@@ -11,6 +11,7 @@
 
 #define HEAD 32
 #define QUERIES (3 * HEAD)
+#define MAX_LAYERS 3
 #define PAST_ROWS 600 /* of the cache of an attention in front */
 
 /* Of a layer from behind its attention on, and the next layer's queries, keys
@@ -24,12 +25,20 @@ typedef struct layer {
     int64_t shared;   /* heads of a group of that cache */
     uint32_t window;  /* of that attention */
     bool attends;     /* at the end, instead of a softmax */
-    uint32_t kernels; /* dispatches that it takes as a series */
+    uint32_t repeats; /* layers behind it that are the same, of as many
+                         queries as heads */
+    uint32_t kernels; /* dispatches that they take as a series */
 } layer;
+
+static int64_t queries_of(const layer *c)
+{
+    return c->repeats ? c->heads : QUERIES;
+}
 
 typedef struct made {
     sample b;
-    uint32_t seen, keys, values;
+    uint32_t seen, keys, values; /* of the last layer */
+    uint32_t gains[2 * MAX_LAYERS], n_gains;
 } made;
 
 static uint32_t add(made *m, uint32_t usage, int64_t rows, int64_t channels)
@@ -122,20 +131,20 @@ static void scale(made *m, uint32_t t, float by, int64_t n)
         ((float *)m->b.data[t])[i] *= by;
 }
 
-static void make(made *m, const layer *c)
+/* What all layers share, and what one begins with. */
+typedef struct inputs {
+    uint32_t x, before, pos, ids, freq;
+} inputs;
+
+/* The layer's queries, and what the next one adds to. */
+static uint32_t add_layer(made *m, const layer *c, inputs *in)
 {
-    uint32_t gains[2], y;
-    memset(m, 0, sizeof *m);
-    graph_init(&m->b.g);
-    uint32_t x = add(m, CLV_USAGE_INPUT, 1, c->heads);
-    uint32_t before = add(m, CLV_USAGE_INPUT, 1, c->hidden);
-    uint32_t pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
-    uint32_t ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
-    uint32_t freq = add(m, CLV_USAGE_WEIGHT, 0, HEAD / 2);
+    const int64_t queries = queries_of(c);
+    uint32_t gains[2], y, x = in->x;
     if (c->past)
-        x = add_past(m, c, x, pos);
+        x = add_past(m, c, x, in->pos);
     y = add_product(m, c, x, c->heads, c->hidden);
-    uint32_t middle = add_sum(m, y, before, c->hidden);
+    uint32_t middle = add_sum(m, y, in->before, c->hidden);
     y = add_norm(m, middle, c->hidden, &gains[0]);
     uint32_t gate = add_product(m, c, y, c->hidden, c->inner);
     uint32_t up = add_product(m, c, y, c->hidden, c->inner);
@@ -144,36 +153,60 @@ static void make(made *m, const layer *c)
                (const uint32_t[]){gate, up, CLV_NO_TENSOR})
         ->attr.glu.activation = c->gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
     y = add_product(m, c, y, c->inner, c->hidden);
-    y = add_sum(m, y, middle, c->hidden);
-    y = add_norm(m, y, c->hidden, &gains[1]);
-    uint32_t q = add_product(m, c, y, c->hidden, QUERIES);
+    in->before = add_sum(m, y, middle, c->hidden);
+    y = add_norm(m, in->before, c->hidden, &gains[1]);
+    uint32_t q = add_product(m, c, y, c->hidden, queries);
     uint32_t k = add_product(m, c, y, c->hidden, HEAD);
     uint32_t v = add_product(m, c, y, c->hidden, HEAD);
-    q = add_rope(m, c, q, pos, freq, QUERIES);
-    k = add_rope(m, c, k, pos, freq, HEAD);
-    m->keys = add_cache(m, c, k, ids);
-    m->values = add_cache(m, c, v, ids);
-    if (c->attends) {
-        m->seen = add_attention(m, c, q, m->keys, m->values, pos, QUERIES);
-        m->b.g.tensors[m->seen].usage = CLV_USAGE_OUTPUT;
-    } else {
-        m->seen = add(m, CLV_USAGE_OUTPUT, 1, QUERIES);
-        graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
-                   (const uint32_t[]){q, CLV_NO_TENSOR});
-    }
+    q = add_rope(m, c, q, in->pos, in->freq, queries);
+    k = add_rope(m, c, k, in->pos, in->freq, HEAD);
+    m->keys = add_cache(m, c, k, in->ids);
+    m->values = add_cache(m, c, v, in->ids);
+    for (uint32_t i = 0; i < 2; i++)
+        m->gains[m->n_gains++] = gains[i];
+    return q;
+}
+
+static void fill(made *m, const layer *c, const inputs *in)
+{
     for (uint32_t t = 0; t < m->b.g.sub.n_tensors; t++)
         if (m->b.g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(&m->b, t);
-    *(int32_t *)m->b.data[pos] = c->past ? PAST_ROWS - 40 : 3;
-    *(int32_t *)m->b.data[ids] = 2;
+    *(int32_t *)m->b.data[in->pos] = c->past ? PAST_ROWS - 40 : 3;
+    *(int32_t *)m->b.data[in->ids] = 2;
     const bool blocks = clv_format_of(c->dtype)->elements == 256;
     const bool bytes = c->dtype == CLV_DTYPE_Q8_0 || c->dtype == CLV_DTYPE_I8;
-    for (uint32_t i = 0; i < 2; i++)
-        scale(m, gains[i],
+    for (uint32_t i = 0; i < m->n_gains; i++)
+        scale(m, m->gains[i],
               blocks  ? 1.0f / 16384
               : bytes ? 1.0f / 512
                       : 1.0f / 32,
               c->hidden);
+}
+
+static void make(made *m, const layer *c)
+{
+    const int64_t queries = queries_of(c);
+    inputs in;
+    memset(m, 0, sizeof *m);
+    graph_init(&m->b.g);
+    in.x = add(m, CLV_USAGE_INPUT, 1, c->heads);
+    in.before = add(m, CLV_USAGE_INPUT, 1, c->hidden);
+    in.pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    in.ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    in.freq = add(m, CLV_USAGE_WEIGHT, 0, HEAD / 2);
+    for (uint32_t i = 0; i <= c->repeats; i++)
+        in.x = add_layer(m, c, &in);
+    if (c->attends) {
+        m->seen =
+            add_attention(m, c, in.x, m->keys, m->values, in.pos, queries);
+        m->b.g.tensors[m->seen].usage = CLV_USAGE_OUTPUT;
+    } else {
+        m->seen = add(m, CLV_USAGE_OUTPUT, 1, queries);
+        graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
+                   (const uint32_t[]){in.x, CLV_NO_TENSOR});
+    }
+    fill(m, c, &in);
 }
 
 /* Attention rounds what it multiplies to halves, whose scales are of a warp. */
@@ -210,10 +243,12 @@ static void run(runner *r, const gpu_target *target, layer c)
     runner_run(r, &other.g, other.data, other.size, NULL);
     compare(&m.b, &other, m.keys, 2, HEAD, &c, "keys");
     compare(&m.b, &other, m.values, 2, HEAD, &c, "values");
-    compare(&m.b, &other, m.seen, 0, QUERIES, &c, "queries");
+    compare(&m.b, &other, m.seen, 0, queries_of(&c), &c, "queries");
     sample_free(&other);
     sample_free(&m.b);
 }
+
+static bool all; /* formats of weights */
 
 /* Sines and cosines, the rows of the caches, the series, what is seen. */
 static void test_series(void **state)
@@ -222,7 +257,7 @@ static void test_series(void **state)
     target.plain_matrix = true;
     target.local_bytes = 48 * 1024;
     target.wgmma_bytes = 256 * 1024;
-    target.series = GPU_STEPS_ATTENTION;
+    target.series = true;
     runner *r = runner_open(&target);
     (void)state;
     if (!r)
@@ -266,6 +301,14 @@ static void test_series(void **state)
     c.heads = c.shared * HEAD;
     c.window = 200;
     run(r, &target, c);
+    /* Layers that are one kernel, for which each has arguments of its own. */
+    c = base;
+    c.past = CLV_DTYPE_F16;
+    c.shared = 2;
+    c.repeats = MAX_LAYERS - 1;
+    target.repeats = true;
+    run(r, &target, c);
+    target.repeats = false;
     target.units = sample_target.units;
     c = base;
     c.cache = CLV_DTYPE_F16;
@@ -273,18 +316,20 @@ static void test_series(void **state)
     c.kernels = 3;
     run(r, &target, c);
     /* With minimums, with sub-blocks, and those whose tiles share a head. */
-    static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q2_K,
-                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q4_K,
+    static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q3_K,
+                                      CLV_DTYPE_Q4_K, CLV_DTYPE_Q2_K,
                                       CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < (all ? 6 : 3); i++) {
         c = base;
         c.dtype = others[i];
         c.hidden = 512;
-        if (i >= 3)
+        if (others[i] == CLV_DTYPE_Q4_K || others[i] == CLV_DTYPE_Q5_K ||
+            others[i] == CLV_DTYPE_Q6_K)
             c.heads = c.hidden = c.inner = 1024;
         run(r, &target, c);
     }
     /* Too few channels for heads that tiles share. */
+    c.heads = c.inner = 1024;
     c.hidden = 512;
     c.kernels = 5;
     run(r, &target, c);
@@ -297,8 +342,9 @@ static void test_series(void **state)
     runner_close(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_series),
     };

@@ -66,22 +66,22 @@ class Trials(OwnCache):
 
     SERIES = ("--set", "core.probe=off", "--set", "opencl.matrix=plain",
               "--set", "opencl.wgmma=plain")
-    ATTENTION = ("--set", "opencl.series=attention")
 
-    def test_products_in_series_are_tried(self):
-        """In plain code, unless they are switched off."""
+    def test_series_are_tried(self):
+        """In plain code, unless they are switched off: layers that begin with
+        an attention, and without that what is between attentions."""
         off = ("--set", "opencl.series=off")
-        for more, case in ((), "two products"), (self.ATTENTION, "attention"):
+        apart = ("--set", "opencl.disabled=attention_decode_tensor")
+        for more, case in ((), "attention, product"), (apart, "two products"):
             said = self.opened(*self.SERIES, *more, wrong="gemv_series",
                                options=QUICK)
             self.assertIn(f"'gemv_series' compute wrongly in {case}", said)
-            self.assertEqual(said.count("compute wrongly"), 1)
+            self.assertEqual(said.count("compute wrongly"), 1, said)
         self.assertEqual(self.opened(*self.SERIES, *off, wrong="gemv_series",
                                      options=QUICK), "")
 
-    def test_attention_in_series_is_right(self):
-        self.assertEqual(self.opened(*self.SERIES, *self.ATTENTION,
-                                     options=QUICK), "")
+    def test_series_are_right(self):
+        self.assertEqual(self.opened(*self.SERIES, options=QUICK), "")
 
     def test_a_driver_that_takes_no_opened_programs(self):
         """Whose binaries are no PTX, or which refuses what is made of it. One

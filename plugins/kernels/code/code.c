@@ -68,7 +68,7 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
     memcpy(kernel->local, call->local, sizeof kernel->local);
     for (uint32_t i = 0; i < call->n_operands; i++) {
         const gpu_operand *t = &call->operands[i];
-        for (uint32_t k = 0; k < gpu_objects(t); k++) {
+        for (uint32_t k = 0; k < gpu_times(m, i) * gpu_objects(t); k++) {
             kernel->written[kernel->n_args] = t->written;
             kernel->storage[kernel->n_args++] =
                 t->sliced ? (uint8_t)t->storage : CLV_STORAGE_BUFFER;
@@ -79,21 +79,29 @@ static clv_status add_kernel(gpu_builder *b, gpu_maker *m, uint32_t *index)
     return CLV_OK;
 }
 
-static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_dispatch *d)
+static void fill_args(const gpu_maker *m, gpu_arg *args)
+{
+    for (uint32_t i = 0; i < m->call->n_operands; i++)
+        for (uint32_t r = 0; r < gpu_times(m, i); r++) {
+            const gpu_operand *t = &m->call[r].operands[i];
+            for (uint32_t k = 0; k < gpu_objects(t); k++)
+                *args++ = (gpu_arg){.memory = t->memory,
+                                    .index = t->index + k,
+                                    .offset = t->offset,
+                                    .written = t->written};
+        }
+}
+
+/* args: to be filled, the dispatch's from then on. */
+static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_arg *args,
+                          gpu_dispatch *d)
 {
     const gpu_call *call = m->call;
     memset(d, 0, sizeof *d);
     d->kernel = kernel;
     d->node = call->node;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < call->n_operands; i++) {
-        const gpu_operand *t = &call->operands[i];
-        for (uint32_t k = 0; k < gpu_objects(t); k++)
-            d->args[n++] = (gpu_arg){.memory = t->memory,
-                                     .index = t->index + k,
-                                     .offset = t->offset,
-                                     .written = t->written};
-    }
+    d->args = args;
+    fill_args(m, args);
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
     for (uint32_t i = 0; i < 3; i++)
@@ -105,16 +113,27 @@ static clv_status add_dispatch(gpu_builder *b, const gpu_maker *m,
                                uint32_t kernel, bool setup)
 {
     gpu_code *code = b->code;
-    clv_status status =
-        setup ? gpu_grow(b->host, &code->setup, code->n_setup, &b->max_setup,
-                         sizeof *code->setup)
-              : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
-                         &b->max_dispatches, sizeof *code->dispatches);
-    if (!status)
-        fill_dispatch(m, kernel,
-                      setup ? &code->setup[code->n_setup++]
-                            : &code->dispatches[code->n_dispatches++]);
-    return status;
+    CLV_TRY(setup ? gpu_grow(b->host, &code->setup, code->n_setup,
+                             &b->max_setup, sizeof *code->setup)
+                  : gpu_grow(b->host, &code->dispatches, code->n_dispatches,
+                             &b->max_dispatches, sizeof *code->dispatches));
+    gpu_arg *args = clv_new(
+        b->host, (code->kernels[kernel].n_args + UINT64_C(1)) * sizeof *args);
+    if (!args)
+        return CLV_ERR_NO_MEMORY;
+    fill_dispatch(m, kernel, args,
+                  setup ? &code->setup[code->n_setup++]
+                        : &code->dispatches[code->n_dispatches++]);
+    return CLV_OK;
+}
+
+void gpu_build_undo(gpu_builder *b, uint32_t n_dispatches, uint32_t n_setup)
+{
+    gpu_code *code = b->code;
+    while (code->n_dispatches > n_dispatches)
+        clv_free(b->host, code->dispatches[--code->n_dispatches].args);
+    while (code->n_setup > n_setup)
+        clv_free(b->host, code->setup[--code->n_setup].args);
 }
 
 uint32_t gpu_call_args(const gpu_call *call)
@@ -125,8 +144,7 @@ uint32_t gpu_call_args(const gpu_call *call)
     return n;
 }
 
-/* Operands whose tensor lies in private memory; NULL, or what is wrong. */
-static const char *move(const gpu_builder *b, gpu_call *call)
+clv_status gpu_move(const gpu_builder *b, gpu_call *call)
 {
     for (uint32_t i = 0; i < call->n_operands; i++) {
         gpu_operand *t = &call->operands[i];
@@ -138,14 +156,17 @@ static const char *move(const gpu_builder *b, gpu_call *call)
         if (!b->maps || !b->maps[tensor].n_elements)
             continue;
         if (t->offset % 16 || !t->packed)
-            return "a part of a tensor that does not begin with a slice";
+            return clv_fail(b->host, CLV_ERR_INTERNAL,
+                            "kernel template %s: a part of a tensor that does "
+                            "not begin with a slice",
+                            call->name);
         t->sliced = true;
         t->map = b->maps[tensor];
         t->storage = b->code->privates[t->index].storage;
         t->first_slice = (int64_t)t->offset / 16;
         t->offset = 0;
     }
-    return NULL;
+    return CLV_OK;
 }
 
 /* The kernel of a call whose text is not known yet. */
@@ -164,23 +185,33 @@ static clv_status make_kernel(gpu_builder *b, gpu_maker *m, uint32_t *kernel)
     return gpu_known_add(b, m, *kernel);
 }
 
-clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
+clv_status gpu_build_calls(gpu_builder *b, const gpu_call *calls, uint32_t n,
+                           bool setup)
 {
-    gpu_call whole = *call;
     gpu_maker m = {.target = b->target,
-                   .call = &whole,
+                   .call = calls,
+                   .n_calls = n,
                    .body.host = b->host,
-                   .source.host = b->host,
-                   .wrong = move(b, &whole)};
+                   .source.host = b->host};
     uint32_t kernel = 0;
     clv_status status = CLV_OK;
-    if (m.wrong || !gpu_known_find(b, &m, &kernel))
+    gpu_find_varying(&m);
+    if (!gpu_known_find(b, &m, &kernel))
         status = make_kernel(b, &m, &kernel);
     if (!status)
         status = add_dispatch(b, &m, kernel, setup);
     gpu_text_free(&m.body);
     gpu_text_free(&m.source);
     return status;
+}
+
+clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
+{
+    gpu_call whole = *call;
+    if (!setup)
+        CLV_TRY(gpu_build_kept(b));
+    CLV_TRY(gpu_move(b, &whole));
+    return gpu_build_calls(b, &whole, 1, setup);
 }
 
 clv_status gpu_build_private(gpu_builder *b, uint64_t size, bool weights,
@@ -223,6 +254,10 @@ void gpu_code_free(const clv_host_api *host, gpu_code *code)
         return;
     for (uint32_t i = 0; i < code->n_kernels; i++)
         free_kernel(host, &code->kernels[i]);
+    for (uint32_t i = 0; i < code->n_dispatches; i++)
+        clv_free(host, code->dispatches[i].args);
+    for (uint32_t i = 0; i < code->n_setup; i++)
+        clv_free(host, code->setup[i].args);
     clv_free(host, code->kernels);
     clv_free(host, code->setup);
     clv_free(host, code->dispatches);

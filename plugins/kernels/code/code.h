@@ -94,11 +94,17 @@ typedef struct gpu_post {
     float value;
 } gpu_post;
 
+#define GPU_MAX_OPERANDS 36
 #define GPU_MAX_POSTS 8
 #define GPU_MAX_DEFINES 40
 #define GPU_MAX_USES 12
 
 typedef struct gpu_known gpu_known;
+
+/* What stands for all that a call says but where its operands lie. */
+typedef struct gpu_digest {
+    uint64_t a, b;
+} gpu_digest;
 
 /* One dispatch, described. */
 typedef struct gpu_call {
@@ -106,7 +112,7 @@ typedef struct gpu_call {
     const char *variant;            /* as gpu_target.disabled names it */
     const char *text;               /* the template, with its KERNEL */
     const char *uses[GPU_MAX_USES]; /* texts of helpers in front of it */
-    gpu_operand operands[GPU_MAX_ARGS];
+    gpu_operand operands[GPU_MAX_OPERANDS];
     gpu_param params[GPU_MAX_PARAMS];
     gpu_post posts[GPU_MAX_POSTS]; /* in their order, of the last operand named
                                       dst */
@@ -118,7 +124,8 @@ typedef struct gpu_call {
     bool apart;     /* an element that is written is read by the item that
                        writes it alone, before that: reads of others need not
                        wait. OpenCL C only */
-    bool wide;      /* it may have GPU_MAX_ARGS arguments. OpenCL C only */
+    bool wide;      /* it may have GPU_MAX_OPERANDS arguments, and be repeated
+                       (gpu_build_repeated()). OpenCL C only */
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];
@@ -130,8 +137,16 @@ uint32_t gpu_call_args(const gpu_call *call);
 /* As many as there can be. */
 static inline uint32_t gpu_max_args(const gpu_call *call)
 {
-    return call->wide ? GPU_MAX_ARGS : GPU_MAX_BINDINGS;
+    return call->wide ? GPU_MAX_OPERANDS : GPU_MAX_BINDINGS;
 }
+
+/* Calls of a run that say the same, of which one dispatch is to be made. */
+typedef struct gpu_repeated {
+    gpu_call *calls; /* their operands are where the kernel finds them; the
+                        first one's texts are copies, the others' are gone */
+    uint32_t n, max;
+    gpu_digest digest;
+} gpu_repeated;
 
 /* Code under construction. */
 typedef struct gpu_builder {
@@ -143,6 +158,7 @@ typedef struct gpu_builder {
     const clv_layout_map *maps; /* by tensor, of those moved into slices; of
                                    others n_elements is 0 */
     gpu_known *known;           /* calls whose text was made (known.c) */
+    gpu_repeated repeated;      /* the last of the run, not yet built */
     uint32_t max_kernels, max_setup, max_dispatches, max_privates;
     uint32_t n_known, max_known;
 } gpu_builder;
@@ -150,6 +166,21 @@ typedef struct gpu_builder {
 /* Makes the call's kernel unless the code has it, and appends its dispatch, to
  * the setup or to the run. */
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup);
+/*
+ * Appends the call, which is wide, to the run. On a target with repeats it
+ * becomes one dispatch with the calls of the same text right before it, as long
+ * as there are arguments for all. Its template goes through them by itself, and
+ * is to see to it that each finds what those before it wrote:
+ *
+ *   REPEATS            how many they are
+ *   REPEAT_PLACES(r)   a declaration: from there on the operands are those of
+ *                      call r. Helpers in front of KERNEL may have it, too
+ */
+clv_status gpu_build_repeated(gpu_builder *b, const gpu_call *call);
+/* Builds what is kept for more calls of its kind. gpu_build() does, too. */
+clv_status gpu_build_kept(gpu_builder *b);
+/* Takes back the dispatches of the run and the setup behind so many. */
+void gpu_build_undo(gpu_builder *b, uint32_t n_dispatches, uint32_t n_setup);
 /* Once all is built; the code stays. */
 void gpu_builder_finish(gpu_builder *b);
 /* A new private buffer. */

@@ -37,18 +37,6 @@ static void put_helpers(gpu_maker *m, gpu_text *out, size_t n, bool local,
     put_lines(m, out, call->text, n, local, prefix);
 }
 
-/* The integers that say where the arguments begin. */
-static void put_offsets(const gpu_call *call, gpu_text *out, const char *before,
-                        const char *behind)
-{
-    for (uint32_t i = 0; i < call->n_operands; i++)
-        for (uint32_t k = 0; k < gpu_objects(&call->operands[i]); k++) {
-            gpu_puts(out, before);
-            gpu_language_object(out, &call->operands[i], k);
-            gpu_printf(out, "_o%s", behind);
-        }
-}
-
 static void put_opencl_entry(gpu_maker *m, gpu_text *out)
 {
     const gpu_call *call = m->call;
@@ -56,11 +44,7 @@ static void put_opencl_entry(gpu_maker *m, gpu_text *out)
                "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\n"
                "void %s(",
                call->local[0], call->local[1], call->local[2], call->name);
-    for (uint32_t i = 0; i < call->n_operands; i++) {
-        gpu_puts(out, i ? ", " : "");
-        gpu_language_argument(out, &call->operands[i], call->apart);
-    }
-    put_offsets(call, out, ", int ", "");
+    gpu_put_arguments(m, out);
     for (uint32_t i = 0; i < m->n_ints; i++)
         gpu_printf(out, ", int %s", m->ints[i].name);
     gpu_puts(out, ")\n");
@@ -74,7 +58,12 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
                "%u) in;\n"
                "layout(push_constant) uniform Ints { ",
                call->local[0], call->local[1], call->local[2]);
-    put_offsets(call, out, "int ", "; ");
+    for (uint32_t i = 0; i < call->n_operands; i++)
+        for (uint32_t k = 0; k < gpu_objects(&call->operands[i]); k++) {
+            gpu_puts(out, "int ");
+            gpu_language_object(out, &call->operands[i], k);
+            gpu_puts(out, "_o; ");
+        }
     for (uint32_t i = 0; i < m->n_ints; i++)
         gpu_printf(out, "int %s; ", m->ints[i].name);
     gpu_puts(out, "};\n");
@@ -82,6 +71,12 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
         gpu_language_binding(out, m->target, &call->operands[i], binding);
         binding += gpu_objects(&call->operands[i]);
     }
+}
+
+static void put_opencl_locals(gpu_maker *m, gpu_text *out, size_t n)
+{
+    put_helpers(m, out, n, true, "    __local ");
+    gpu_put_repeated_places(m, out);
 }
 
 void gpu_put_source(gpu_maker *m)
@@ -104,7 +99,9 @@ void gpu_put_source(gpu_maker *m)
     for (uint32_t i = 0; i < call->n_defines; i++)
         gpu_printf(&m->source, "#define %s %lld\n", call->defines[i].name,
                    (long long)call->defines[i].value);
-    if (!opencl)
+    if (opencl)
+        gpu_put_repeats(m, &m->source);
+    else
         put_glsl_header(m, &m->source);
     for (uint32_t i = 0; i < call->n_operands; i++)
         gpu_language_accessors(&m->source, m->target, &call->operands[i]);
@@ -118,7 +115,7 @@ void gpu_put_source(gpu_maker *m)
         gpu_puts(&m->source, "void main()\n");
     gpu_puts(&m->source, "{\n");
     if (opencl)
-        put_helpers(m, &m->source, n, true, "    __local ");
+        put_opencl_locals(m, &m->source, n);
     if (m->body.data)
         gpu_put(&m->source, m->body.data, m->body.n);
     m->source.failed |= m->body.failed || front.failed;

@@ -8,21 +8,17 @@
 
 #include <string.h>
 
-typedef struct digest {
-    uint64_t a, b;
-} digest;
-
 struct gpu_known {
-    digest digest;
+    gpu_digest digest;
     uint32_t kernel, n_ints;
-    gpu_expr ints[GPU_MAX_INTS];
+    gpu_expr ints[GPU_MAX_PARAMS];
 };
 
 /* ------------------------------------------------------------------------ */
 /* Digests                                                                  */
 
 /* Multiplying carries to the upper bits, which the shift brings down again. */
-static void add_word(digest *d, uint64_t word)
+static void add_word(gpu_digest *d, uint64_t word)
 {
     d->a = (d->a ^ word) * 0x9e3779b97f4a7c15u;
     d->a ^= d->a >> 32;
@@ -30,7 +26,7 @@ static void add_word(digest *d, uint64_t word)
     d->b ^= d->b >> 29;
 }
 
-static void add_bytes(digest *d, const void *data, size_t n)
+static void add_bytes(gpu_digest *d, const void *data, size_t n)
 {
     const char *at = data;
     add_word(d, n);
@@ -43,12 +39,12 @@ static void add_bytes(digest *d, const void *data, size_t n)
     }
 }
 
-static void add_string(digest *d, const char *string)
+static void add_string(gpu_digest *d, const char *string)
 {
     add_bytes(d, string, strlen(string));
 }
 
-static void add_expr(digest *d, const gpu_expr *e)
+static void add_expr(gpu_digest *d, const gpu_expr *e)
 {
     add_word(d, (uint64_t)e->constant);
     add_word(d, (uint64_t)e->factor);
@@ -56,15 +52,16 @@ static void add_expr(digest *d, const gpu_expr *e)
     add_word(d, e->symbol);
 }
 
-/* All but the index and the offset, which are the dispatch's. */
-static void add_operand(digest *d, const gpu_operand *t)
+/* All but the index and the offset, which are the dispatch's. By the memory
+ * GLSL chooses words. */
+static void add_operand(gpu_digest *d, const gpu_operand *t, bool glsl)
 {
     const bool flags[] = {t->written, t->weights, t->packed, t->quads,
                           t->sliced};
     add_string(d, t->name);
     add_bytes(d, flags, sizeof flags);
     add_word(d, t->dtype);
-    add_word(d, t->memory);
+    add_word(d, glsl ? t->memory : 0);
     add_word(d, t->storage);
     add_word(d, t->through);
     add_word(d, (uint64_t)t->first_slice);
@@ -76,10 +73,10 @@ static void add_operand(digest *d, const gpu_operand *t)
         add_bytes(d, &t->map, sizeof t->map);
 }
 
-static digest digest_of(const gpu_call *call)
+gpu_digest gpu_digest_of(const gpu_call *call)
 {
     const bool flags[] = {call->subgroups, call->apart, call->wide};
-    digest d = {0, 0};
+    gpu_digest d = {0, 0};
     add_string(&d, call->name);
     add_string(&d, call->variant);
     add_string(&d, call->text);
@@ -91,7 +88,7 @@ static digest digest_of(const gpu_call *call)
         add_string(&d, call->uses[i]);
     add_word(&d, call->n_operands);
     for (uint32_t i = 0; i < call->n_operands; i++)
-        add_operand(&d, &call->operands[i]);
+        add_operand(&d, &call->operands[i], !call->wide);
     add_word(&d, call->n_params);
     for (uint32_t i = 0; i < call->n_params; i++) {
         add_string(&d, call->params[i].name);
@@ -111,12 +108,21 @@ static digest digest_of(const gpu_call *call)
     return d;
 }
 
+/* Of the kernel that is for all of its calls. */
+static gpu_digest digest_of(const gpu_maker *m)
+{
+    gpu_digest d = gpu_digest_of(m->call);
+    add_word(&d, m->n_calls);
+    add_bytes(&d, m->varies, sizeof m->varies);
+    return d;
+}
+
 /* ------------------------------------------------------------------------ */
 /* What is known                                                             */
 
 bool gpu_known_find(const gpu_builder *b, gpu_maker *m, uint32_t *kernel)
 {
-    const digest d = digest_of(m->call);
+    const gpu_digest d = digest_of(m);
     for (uint32_t i = 0; i < b->n_known; i++) {
         const gpu_known *k = &b->known[i];
         if (k->digest.a != d.a || k->digest.b != d.b)
@@ -135,7 +141,7 @@ clv_status gpu_known_add(gpu_builder *b, const gpu_maker *m, uint32_t kernel)
     CLV_TRY(gpu_grow(b->host, &b->known, b->n_known, &b->max_known,
                      sizeof *b->known));
     gpu_known *k = &b->known[b->n_known++];
-    k->digest = digest_of(m->call);
+    k->digest = digest_of(m);
     k->kernel = kernel;
     k->n_ints = m->n_ints;
     for (uint32_t n = 0; n < m->n_ints; n++)
@@ -145,6 +151,7 @@ clv_status gpu_known_add(gpu_builder *b, const gpu_maker *m, uint32_t kernel)
 
 void gpu_builder_finish(gpu_builder *b)
 {
+    gpu_repeated_free(b);
     clv_free(b->host, b->known);
     b->known = NULL;
     b->n_known = b->max_known = 0;

@@ -40,6 +40,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     gpu_node whole = *node;
     whole.out = chain->out;
     CLV_TRY(place_out(lowering, fusion, node, chain, &chain->out));
+    CLV_TRY(gpu_build_kept(&lowering->builder));
     const uint32_t dispatches = code->n_dispatches, setup = code->n_setup;
     lowering->chain = chain;
     lowering->chained = false;
@@ -51,8 +52,7 @@ static clv_status lower_chain(gpu_lowering *lowering, gpu_fusion *fusion,
     }
     /* More operands or params than a kernel may have: each node by itself. */
     gpu_place_undo(fusion, &chain->out);
-    code->n_dispatches = dispatches;
-    code->n_setup = setup;
+    gpu_build_undo(&lowering->builder, dispatches, setup);
     lowering->halves_of = 0;
     lowering->bytes.of = 0;
     lowering->order.ids = 0;
@@ -102,7 +102,7 @@ static clv_status lower_series(gpu_lowering *lowering, gpu_fusion *fusion,
     if (!n)
         return CLV_OK;
     series->n = 0;
-    if (n == 1)
+    if (n == 1 && !gpu_series_pays(&series->steps[0]))
         return lower_step(lowering, fusion, series);
     for (uint32_t i = 0; i < n; i++) {
         gpu_fused *fused = &series->steps[i].fused;
@@ -186,6 +186,8 @@ clv_status gpu_lower(const clv_host_api *host, const gpu_target *target,
             status = lower_node(&lowering, &fusion, series, i);
     if (!status)
         status = lower_series(&lowering, &fusion, series);
+    if (!status)
+        status = gpu_build_kept(&lowering.builder);
     clv_free(host, series);
     gpu_builder_finish(&lowering.builder);
     gpu_fusion_finish(&fusion);

@@ -41,7 +41,7 @@ static bool keep_attention(gpu_fusion *f, gpu_series *series,
                            const gpu_node *node, const gpu_chain *chain)
 {
     gpu_step *step = &series->steps[series->n];
-    if (chain->n_nodes || f->target->series != GPU_STEPS_ATTENTION)
+    if (chain->n_nodes)
         return false;
     memset(step, 0, sizeof *step);
     step->attends = true;

@@ -1,7 +1,8 @@
 #include "ops/gemv_series.h"
 #include "ops/series_shape.h"
 
-#define MOST_QUADS 16 /* of x, that an item has in registers */
+#define LONG_STRIPS 32 /* of a compute unit, for a step alone to be long */
+#define MOST_QUADS 16  /* of x, that an item has in registers */
 
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
@@ -38,9 +39,8 @@ static bool takes(const gpu_step *step, const gpu_node *first)
 
 static bool is_on(const gpu_target *target)
 {
-    return target->series != GPU_STEPS_NONE && target->wgmma_bytes &&
-           !gpu_is_glsl(target) && target->units &&
-           !gpu_is_disabled(target, "gemv_series");
+    return target->series && target->wgmma_bytes && !gpu_is_glsl(target) &&
+           target->units && !gpu_is_disabled(target, "gemv_series");
 }
 
 bool gpu_series_fits(const gpu_step *steps, uint32_t n)
@@ -58,7 +58,14 @@ bool gpu_series_fits(const gpu_step *steps, uint32_t n)
             return false;
         args += args_of(&steps[i]);
     }
-    return args <= GPU_MAX_ARGS && gpu_series_choose(steps, n, &s);
+    return args <= GPU_MAX_OPERANDS && gpu_series_choose(steps, n, &s);
+}
+
+bool gpu_series_pays(const gpu_step *step)
+{
+    const gpu_node *p = gpu_step_product(step);
+    return !step->attends &&
+           gpu_step_strips(step) >= LONG_STRIPS * (int64_t)p->target->units;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -91,6 +98,7 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
         if (!steps[i].attends)
             gpu_fused_put_strips(text, &steps[i].fused, &names[i]);
     gpu_puts(text, "#define LOCATE { \\\n"
+                   "    REPEAT_PLACES(f_repeat) \\\n"
                    "    __global const uint4 *row[2]; \\\n"
                    "    int tile = 0, member = 0; \\\n");
     for (uint32_t i = 0; i < n; i++) {
@@ -130,13 +138,15 @@ static void put_attention(gpu_text *text, const gpu_attention *s)
 {
     const long long kvs = s->groups, lists = gpu_attention_lists(s);
     gpu_printf(text,
+               "    {\n"
+               "    STEP_LOCALS\n"
                "    NOT_UNROLLED\n"
-               "    for (int u = GROUP_ID(0); u < %lld; u += GROUPS) {\n"
+               "    for (int u = group; u < %lld; u += GROUPS) {\n"
                "        int kv = u %% %lld, at = u / %lld %% %lld;\n"
                "        int slot = u / %lld;\n",
                kvs * lists * s->parts, kvs, kvs, lists, kvs * lists);
     gpu_puts(text, gpu_template_attention_decode_step);
-    gpu_puts(text, "        BARRIER;\n    }\n");
+    gpu_puts(text, "        BARRIER;\n    }\n    }\n");
 }
 
 /* The words of a product or a fused group, and its text. */
@@ -285,7 +295,7 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     put_locate(&locate, steps, n, &s);
     gpu_puts(&text, gpu_template_gemv_series_opencl);
     put_steps(&text, steps, n, &s);
-    gpu_puts(&text, "}\n");
+    gpu_puts(&text, "    }\n}\n");
     clv_status status =
         text.failed || locate.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
     gpu_call_init(&call, "gemv_series", text.data, s.product->index,
@@ -301,7 +311,7 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     if (!status)
         status = add_operands(lowering, &call, steps, n, &s);
     if (!status)
-        status = gpu_add_run(lowering, &call);
+        status = gpu_build_repeated(&lowering->builder, &call);
     gpu_text_free(&locate);
     gpu_text_free(&text);
     return status;

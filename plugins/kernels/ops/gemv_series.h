@@ -20,5 +20,8 @@ typedef struct gpu_step {
 
 /* Whether the steps can be one kernel. */
 bool gpu_series_fits(const gpu_step *steps, uint32_t n);
+/* Whether one that is alone, and fits, is faster so than as a kernel of its
+ * own. */
+bool gpu_series_pays(const gpu_step *step);
 clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
                             uint32_t n);

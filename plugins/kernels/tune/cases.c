@@ -410,7 +410,7 @@ static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
     snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
              clv_dtype_label(dtype), (unsigned)in, OUTPUTS);
     c->variant = "gemv_series";
-    c->steps = GPU_STEPS_PRODUCTS;
+    c->series = true;
     double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
     if (!sum ||
         !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
@@ -441,46 +441,83 @@ static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
     return true;
 }
 
-/* An attention of one row, and a product of that. */
-static bool make_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                          gpu_case *c)
+/* The tensors of make_attended(), of N_LAYERS layers. */
+enum { Q, KEYS, VALUES, POS, BEFORE, LAYERS, N_LAYERS = 2 };
+enum { SEEN, W, PRODUCT, SUM, LAYER_SIZE };
+
+static bool add_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                         gpu_case *c)
 {
-    enum { Q, KEYS, VALUES, POS, SEEN, W_SEEN };
-    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
     const int64_t shared = in / SERIES_SHARED;
-    snprintf(c->name, sizeof c->name, "attention, product %s 1x%ux%u",
-             clv_dtype_label(dtype), (unsigned)in, (unsigned)in);
-    c->variant = "gemv_series";
-    c->steps = GPU_STEPS_ATTENTION;
+    bool made =
+        add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) &&
+        add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 2) &&
+        add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 3) &&
+        add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
+        add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 5);
+    for (uint32_t i = 0; i < N_LAYERS && made; i++)
+        made =
+            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+            add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 6 + i) &&
+            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1);
+    return made &&
+           add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, MOST_DIM / 2, 0,
+                      8) &&
+           add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, in, 0);
+}
+
+static bool want_attended(const clv_host_api *host, uint32_t in, gpu_case *c)
+{
+    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
     float *seen = clv_new(host, in * (uint64_t)sizeof *seen);
-    if (!seen ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
-        !add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 2) ||
-        !add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 3) ||
-        !add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) ||
-        !add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 5) ||
-        !add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, in, 0)) {
-        clv_free(host, seen);
+    if (!seen)
         return false;
-    }
     *(int32_t *)c->data[POS] = ROWS - 1;
     for (uint32_t h = 0; h < all.n; h++)
         attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
     for (uint32_t o = 0; o < in; o++) {
-        double y = 0;
-        for (uint32_t k = 0; k < in; k++)
-            y += (double)seen[k] * element(o * in + k, 5);
+        double y = element(o, 5);
+        for (uint32_t i = 0; i < N_LAYERS; i++)
+            for (uint32_t k = 0; k < in; k++)
+                y += (double)seen[k] * element(o * in + k, 6 + i);
         c->want[o] = (float)y;
     }
     clv_free(host, seen);
-    clv_node *node = add_node(c, CLV_OP_ATTENTION, SEEN);
-    node->n_inputs = SEEN;
-    for (uint32_t i = 0; i < SEEN; i++)
-        node->inputs[i] = i;
-    node->attr.attention.head_dim = MOST_DIM;
-    node->attr.attention.scale = 4;
-    add_binary(c, CLV_OP_MATMUL, SEEN, W_SEEN, c->out);
+    return true;
+}
+
+/* An attention of one row, and a product of that with a sum: layers that are a
+ * kernel which is repeated. At the end a ROPE that turns nothing, so that
+ * their result is memory of the program's, as it is between them. */
+static bool make_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                          gpu_case *c)
+{
+    snprintf(c->name, sizeof c->name, "attention, product %s 1x%ux%u",
+             clv_dtype_label(dtype), (unsigned)in, (unsigned)in);
+    c->variant = "gemv_series";
+    c->series = true;
+    if (!add_attended(host, dtype, in, c) || !want_attended(host, in, c))
+        return false;
+    for (uint32_t i = 0, before = BEFORE; i < N_LAYERS; i++) {
+        const uint32_t at = LAYERS + i * LAYER_SIZE;
+        clv_node *node = add_node(c, CLV_OP_ATTENTION, at + SEEN);
+        node->n_inputs = BEFORE;
+        for (uint32_t k = 0; k < BEFORE; k++)
+            node->inputs[k] = k;
+        node->attr.attention.head_dim = MOST_DIM;
+        node->attr.attention.scale = 4;
+        add_binary(c, CLV_OP_MATMUL, at + SEEN, at + W, at + PRODUCT);
+        add_binary(c, CLV_OP_ADD, at + PRODUCT, before, at + SUM);
+        before = at + SUM;
+    }
+    clv_node *end = add_node(c, CLV_OP_ROPE, c->out);
+    end->n_inputs = 3;
+    end->inputs[0] = c->out - 2;
+    end->inputs[1] = POS;
+    end->inputs[2] = c->out - 1;
+    end->attr.rope.head_dim = MOST_DIM;
+    memset(c->data[c->out - 1], 0, c->size[c->out - 1]);
     return true;
 }
 

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#define GPU_CASE_TENSORS 7
-#define GPU_CASE_NODES 3
+#define GPU_CASE_TENSORS 15
+#define GPU_CASE_NODES 7
 
 typedef struct gpu_case {
     char name[64]; /* "matmul q8_0 1x128x96" */
@@ -23,7 +23,7 @@ typedef struct gpu_case {
     bool wide;           /* for the variant of the largest tiles */
     const char *variant; /* that it is for, which alone may be what is wrong;
                             NULL: all that compute it */
-    gpu_steps steps;     /* that the target has, at least */
+    bool series;         /* of nodes that are one kernel on a target with it */
 } gpu_case;
 
 uint32_t gpu_n_cases(void);

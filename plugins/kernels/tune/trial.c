@@ -182,7 +182,7 @@ static bool is_taken(const trial *t, const gpu_case *c, double *bound)
         if (c->tensors[i].layout == CLV_LAYOUT_WEIGHTS &&
             t->target->states == GPU_STATES_ROWS)
             return false;
-    if (t->target->series < c->steps ||
+    if ((c->series && !t->target->series) ||
         (c->variant && gpu_is_disabled(t->target, c->variant)))
         return false;
     clv_op_caps caps[GPU_CASE_NODES];
