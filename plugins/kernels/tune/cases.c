@@ -254,24 +254,33 @@ static bool make_matmul(const clv_host_api *host, uint32_t dtype, int64_t n,
 
 /* Of an attention. */
 typedef struct heads {
-    uint32_t n, shared, dim; /* shared: so many have a group of the cache */
+    uint32_t n, shared, dim;  /* shared: so many have a group of the cache */
+    const float *key, *value; /* the last row of the cache; NULL: as others */
 } heads;
+
+static double cached(const heads *a, const float *last_row, bool is_last,
+                     uint32_t row, uint32_t channel, uint32_t seed)
+{
+    return is_last && last_row
+               ? last_row[channel]
+               : element(row * (a->n / a->shared * a->dim) + channel, seed);
+}
 
 /* Head h of query i, which sees rows 0..last. */
 static void attend(const heads *a, uint32_t i, uint32_t h, uint32_t last,
                    float *out)
 {
-    const uint32_t groups = a->n / a->shared, g = h / a->shared;
+    const uint32_t from = h / a->shared * a->dim;
     double sum = 0, values[MOST_DIM] = {0};
     for (uint32_t j = 0; j <= last; j++) {
         double dot = 0;
         for (uint32_t d = 0; d < a->dim; d++)
             dot += (double)element((i * a->n + h) * a->dim + d, 1) *
-                   element((j * groups + g) * a->dim + d, 2);
+                   cached(a, a->key, j == last, j, from + d, 2);
         double p = exp(dot * 4);
         sum += p;
         for (uint32_t d = 0; d < a->dim; d++)
-            values[d] += p * element((j * groups + g) * a->dim + d, 3);
+            values[d] += p * cached(a, a->value, j == last, j, from + d, 3);
     }
     for (uint32_t d = 0; d < a->dim; d++)
         out[d] = (float)(values[d] / sum);
@@ -317,7 +326,7 @@ static bool make_attention(const clv_host_api *host, const struct cache *cache,
         (cache->transposed &&
          (!lay(host, c, 1, CLV_AXIS_O) || !lay(host, c, 2, CLV_AXIS_I))))
         return false;
-    const heads all = {HEADS, HEADS / GROUPS, DIM};
+    const heads all = {HEADS, HEADS / GROUPS, DIM, NULL, NULL};
     int32_t *pos = c->data[3];
     for (uint32_t i = 0; i < n; i++) {
         pos[i] = ROWS - (int32_t)n + (int32_t)i;
@@ -441,79 +450,134 @@ static bool make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
     return true;
 }
 
-/* The tensors of make_attended(), of N_LAYERS layers. */
-enum { Q, KEYS, VALUES, POS, BEFORE, LAYERS, N_LAYERS = 2 };
-enum { SEEN, W, PRODUCT, SUM, LAYER_SIZE };
+/* The tensors of make_layers(). */
+enum { Q, KEYS, VALUES, POS, ROW, BEFORE, LAYERS, N_LAYERS = 2 };
+enum { X, W_K, W_V, K, V, SEEN, W, PRODUCT, SUM, LAYER_SIZE };
+#define FEW 8 /* channels of X that are not 0, so that K and V are exact */
 
-static bool add_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                         gpu_case *c)
+static bool add_layers(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                       gpu_case *c)
 {
+    const uint32_t f32 = CLV_DTYPE_F32, f16 = CLV_DTYPE_F16;
     const int64_t shared = in / SERIES_SHARED;
-    bool made =
-        add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) &&
-        add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 2) &&
-        add_tensor(host, c, CLV_DTYPE_F16, CLV_USAGE_STATE, ROWS, shared, 3) &&
-        add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
-        add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 5);
-    for (uint32_t i = 0; i < N_LAYERS && made; i++)
-        made =
-            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
-            add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 6 + i) &&
-            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
-            add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in, 1);
+    bool made = add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 1) &&
+                add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 2) &&
+                add_tensor(host, c, f16, CLV_USAGE_STATE, ROWS, shared, 3) &&
+                add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
+                add_tensor(host, c, CLV_DTYPE_I32, CLV_USAGE_INPUT, 1, 0, 4) &&
+                add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, 5);
+    for (uint32_t i = 0; i < N_LAYERS && made; i++) {
+        const uint32_t seed = 10 * (i + 1);
+        made = add_tensor(host, c, f32, CLV_USAGE_INPUT, 1, in, seed + X) &&
+               add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, shared, in,
+                          seed + W_K) &&
+               add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, shared, in,
+                          seed + W_V) &&
+               add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, shared, 1) &&
+               add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, shared, 1) &&
+               add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+               add_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, seed + W) &&
+               add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1) &&
+               add_tensor(host, c, f32, CLV_USAGE_TRANSIENT, 1, in, 1);
+    }
     return made &&
-           add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, MOST_DIM / 2, 0,
-                      8) &&
-           add_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, in, 0);
+           add_tensor(host, c, f32, CLV_USAGE_WEIGHT, MOST_DIM / 2, 0, 8) &&
+           add_tensor(host, c, f32, CLV_USAGE_OUTPUT, 1, in, 0);
 }
 
-static bool want_attended(const clv_host_api *host, uint32_t in, gpu_case *c)
+/* The row of the cache that a layer leaves for the next one. */
+static void want_row(uint32_t in, uint32_t seed, float *key, float *value)
 {
-    const heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM};
-    float *seen = clv_new(host, in * (uint64_t)sizeof *seen);
-    if (!seen)
-        return false;
-    *(int32_t *)c->data[POS] = ROWS - 1;
-    for (uint32_t h = 0; h < all.n; h++)
-        attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
-    for (uint32_t o = 0; o < in; o++) {
-        double y = element(o, 5);
-        for (uint32_t i = 0; i < N_LAYERS; i++)
-            for (uint32_t k = 0; k < in; k++)
-                y += (double)seen[k] * element(o * in + k, 6 + i);
-        c->want[o] = (float)y;
+    for (uint32_t o = 0; o < in / SERIES_SHARED; o++) {
+        key[o] = value[o] = 0;
+        for (uint32_t k = 0; k < FEW; k++) {
+            const float x = (float)number(k, seed + X);
+            key[o] += x * element(o * in + k, seed + W_K);
+            value[o] += x * element(o * in + k, seed + W_V);
+        }
     }
-    clv_free(host, seen);
+}
+
+static bool want_layers(const clv_host_api *host, uint32_t in, gpu_case *c)
+{
+    const uint32_t shared = in / SERIES_SHARED;
+    float *key = clv_new(host, (in + 2 * shared) * (uint64_t)sizeof *key);
+    if (!key)
+        return false;
+    float *value = key + shared, *seen = value + shared;
+    for (uint32_t o = 0; o < in; o++)
+        c->want[o] = element(o, 5);
+    heads all = {in / MOST_DIM, SERIES_SHARED, MOST_DIM, NULL, NULL};
+    for (uint32_t i = 0; i < N_LAYERS; i++) {
+        const uint32_t seed = 10 * (i + 1);
+        for (uint32_t h = 0; h < all.n; h++)
+            attend(&all, 0, h, ROWS - 1, seen + h * MOST_DIM);
+        want_row(in, seed, key, value);
+        all.key = key;
+        all.value = value;
+        for (uint32_t o = 0; o < in; o++) {
+            double y = c->want[o];
+            for (uint32_t k = 0; k < in; k++)
+                y += (double)seen[k] * element(o * in + k, seed + W);
+            c->want[o] = (float)y;
+        }
+    }
+    clv_free(host, key);
     return true;
 }
 
-/* An attention of one row, and a product of that with a sum: layers that are a
- * kernel which is repeated. At the end a ROPE that turns nothing, so that
- * their result is memory of the program's, as it is between them. */
-static bool make_attended(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                          gpu_case *c)
+static void add_set_rows(gpu_case *c, uint32_t state, uint32_t rows)
 {
+    clv_node *node = add_node(c, CLV_OP_SET_ROWS, CLV_NO_TENSOR);
+    node->n_outputs = 0;
+    node->n_inputs = 3;
+    node->inputs[0] = state;
+    node->inputs[1] = rows;
+    node->inputs[2] = ROW;
+}
+
+/* The layer's tensors begin with `at`. */
+static void add_layer(gpu_case *c, uint32_t at, uint32_t before)
+{
+    float *x = c->data[at + X]; /* FEW whole numbers */
+    for (uint32_t k = 0; k < c->size[at + X] / sizeof *x; k++)
+        x[k] = k < FEW ? x[k] / STEP : 0;
+    clv_node *node = add_node(c, CLV_OP_ATTENTION, at + SEEN);
+    node->n_inputs = ROW;
+    for (uint32_t k = 0; k < ROW; k++)
+        node->inputs[k] = k;
+    node->attr.attention.head_dim = MOST_DIM;
+    node->attr.attention.scale = 4;
+    add_binary(c, CLV_OP_MATMUL, at + SEEN, at + W, at + PRODUCT);
+    add_binary(c, CLV_OP_ADD, at + PRODUCT, before, at + SUM);
+    add_binary(c, CLV_OP_MATMUL, at + X, at + W_K, at + K);
+    add_binary(c, CLV_OP_MATMUL, at + X, at + W_V, at + V);
+    add_set_rows(c, KEYS, at + K);
+    add_set_rows(c, VALUES, at + V);
+}
+
+/* Layers of one row, each a kernel or all in one: an attention, a product of
+ * that with a sum, and keys and values for a row of the cache, which the next
+ * one sees. At the end a ROPE that turns nothing, so that their result is
+ * memory of the program's, as it is between them. */
+static bool make_layers(const clv_host_api *host, uint32_t dtype, uint32_t in,
+                        gpu_case *c)
+{
+    uint32_t before = BEFORE;
     snprintf(c->name, sizeof c->name, "attention, product %s 1x%ux%u",
              clv_dtype_label(dtype), (unsigned)in, (unsigned)in);
     c->variant = "gemv_series";
     c->series = true;
-    if (!add_attended(host, dtype, in, c) || !want_attended(host, in, c))
+    if (!add_layers(host, dtype, in, c) || !want_layers(host, in, c))
         return false;
-    for (uint32_t i = 0, before = BEFORE; i < N_LAYERS; i++) {
-        const uint32_t at = LAYERS + i * LAYER_SIZE;
-        clv_node *node = add_node(c, CLV_OP_ATTENTION, at + SEEN);
-        node->n_inputs = BEFORE;
-        for (uint32_t k = 0; k < BEFORE; k++)
-            node->inputs[k] = k;
-        node->attr.attention.head_dim = MOST_DIM;
-        node->attr.attention.scale = 4;
-        add_binary(c, CLV_OP_MATMUL, at + SEEN, at + W, at + PRODUCT);
-        add_binary(c, CLV_OP_ADD, at + PRODUCT, before, at + SUM);
-        before = at + SUM;
+    *(int32_t *)c->data[POS] = *(int32_t *)c->data[ROW] = ROWS - 1;
+    for (uint32_t i = 0; i < N_LAYERS; i++) {
+        add_layer(c, LAYERS + i * LAYER_SIZE, before);
+        before = LAYERS + i * LAYER_SIZE + SUM;
     }
     clv_node *end = add_node(c, CLV_OP_ROPE, c->out);
     end->n_inputs = 3;
-    end->inputs[0] = c->out - 2;
+    end->inputs[0] = before;
     end->inputs[1] = POS;
     end->inputs[2] = c->out - 1;
     end->attr.rope.head_dim = MOST_DIM;
@@ -536,8 +600,8 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
         made = make_series(host, series_types[i - N_SINGLE - 1],
                            slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (i == N_SINGLE)
-        made = make_attended(host, CLV_DTYPE_Q8_0,
-                             slow ? SERIES_SLOW : SERIES_INPUTS, c);
+        made = make_layers(host, CLV_DTYPE_Q8_0,
+                           slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (type < N_WEIGHTS)
         made = make_matmul(host, weight_types[type], n, INPUTS, 0, c);
     else if (type < N_WEIGHTS + N_CACHES)

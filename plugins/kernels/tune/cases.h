@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#define GPU_CASE_TENSORS 15
-#define GPU_CASE_NODES 7
+#define GPU_CASE_TENSORS 26
+#define GPU_CASE_NODES 15
 
 typedef struct gpu_case {
     char name[64]; /* "matmul q8_0 1x128x96" */
