@@ -149,6 +149,25 @@ static void test_others(void **state)
     end(&b);
 }
 
+/* Of calls whose text is the same, but not the number of their groups. */
+static void test_groups(void **state)
+{
+    gpu_builder b = begin();
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        gpu_call call = make(text, 1 + i);
+        call.groups[0] = gpu_constant(i ? 7 : 5);
+        assert_int_equal(gpu_build_repeated(&b, &call), CLV_OK);
+    }
+    assert_int_equal(gpu_build_kept(&b), CLV_OK);
+    assert_int_equal(b.code->n_dispatches, 2);
+    expect(&b, 0, 1, 1);
+    expect(&b, 1, 2, 2);
+    assert_int_equal(b.code->dispatches[0].groups[0].constant, 5);
+    assert_int_equal(b.code->dispatches[1].groups[0].constant, 7);
+    end(&b);
+}
+
 /* No more than a kernel may have. */
 static void test_space(void **state)
 {
@@ -178,9 +197,8 @@ static void test_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repeated),
-        cmocka_unit_test(test_same),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_repeated), cmocka_unit_test(test_same),
+        cmocka_unit_test(test_others),   cmocka_unit_test(test_groups),
         cmocka_unit_test(test_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

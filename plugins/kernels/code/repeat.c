@@ -108,6 +108,19 @@ void gpu_find_varying(gpu_maker *m)
                 !lies_there(&m->call->operands[i], &m->call[r].operands[i]);
 }
 
+/* Whether the call says the same as those that are kept. */
+static bool is_same(const gpu_repeated *kept, const gpu_call *call,
+                    const gpu_digest *digest)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const gpu_expr *a = &kept->calls[0].groups[i], *b = &call->groups[i];
+        if (a->constant != b->constant || a->factor != b->factor ||
+            a->divisor != b->divisor || a->symbol != b->symbol)
+            return false;
+    }
+    return digest->a == kept->digest.a && digest->b == kept->digest.b;
+}
+
 /* Whether there are arguments for one call more. */
 static bool has_space(const gpu_repeated *kept, const gpu_call *more)
 {
@@ -168,8 +181,8 @@ clv_status gpu_build_repeated(gpu_builder *b, const gpu_call *call)
         return gpu_build(b, call, false);
     CLV_TRY(gpu_move(b, &whole));
     const gpu_digest digest = gpu_digest_of(&whole);
-    if (kept->n && (digest.a != kept->digest.a || digest.b != kept->digest.b ||
-                    !has_space(kept, &whole)))
+    if (kept->n &&
+        (!is_same(kept, &whole, &digest) || !has_space(kept, &whole)))
         CLV_TRY(gpu_build_kept(b));
     kept->digest = digest;
     return keep(b, &whole);
