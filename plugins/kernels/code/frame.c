@@ -73,12 +73,6 @@ static void put_glsl_header(gpu_maker *m, gpu_text *out)
     }
 }
 
-static void put_opencl_locals(gpu_maker *m, gpu_text *out, size_t n)
-{
-    put_helpers(m, out, n, true, "    __local ");
-    gpu_put_repeated_places(m, out);
-}
-
 void gpu_put_source(gpu_maker *m)
 {
     static const char begin[] = "KERNEL\n{\n";
@@ -114,8 +108,10 @@ void gpu_put_source(gpu_maker *m)
     else
         gpu_puts(&m->source, "void main()\n");
     gpu_puts(&m->source, "{\n");
-    if (opencl)
-        put_opencl_locals(m, &m->source, n);
+    if (opencl) {
+        put_helpers(m, &m->source, n, true, "    __local ");
+        gpu_put_repeated_places(m, &m->source);
+    }
     if (m->body.data)
         gpu_put(&m->source, m->body.data, m->body.n);
     m->source.failed |= m->body.failed || front.failed;

@@ -7,10 +7,8 @@
 #define LEAST_TILES (2 * MOST_STREAMS)
 #define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
 #define FLIGHT_BYTES 81920 /* under way at a time, or one stage */
-#define REPEATED_BYTES                                                         \
-    (8 * GPU_MAX_ARGS) /* for addresses of repeated calls                      \
-                        */
-#define SUM_BYTES 64   /* of a warp, for its sums of a row of tiles */
+#define PLACES_BYTES (8 * GPU_MAX_ARGS) /* addresses, by code/repeat.c */
+#define SUM_BYTES 64 /* of a warp, for its sums of a row of tiles */
 
 static int64_t copy_warps(const gpu_target *target)
 {
@@ -54,7 +52,7 @@ static int64_t plain_local(const gpu_series_shape *s)
 {
     const int64_t attends =
         s->attention.items ? gpu_attention_decode_bytes(&s->attention) : 0;
-    return s->warps * (s->sums * SUM_BYTES + 4) + attends + REPEATED_BYTES +
+    return s->warps * (s->sums * SUM_BYTES + 4) + attends + PLACES_BYTES +
            gpu_plain_bytes(s->product->target, s->warps * 32);
 }
 
