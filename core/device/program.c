@@ -123,18 +123,45 @@ static core_program *new_program(clv_device *dev, const clv_subgraph *g)
     prog->dev = dev;
     prog->n_tensors = g->n_tensors;
     prog->n_symbols = g->n_symbols;
-    prog->n_bound = g->n_tensors - count_weights(g);
     prog->tensors = calloc(g->n_tensors + 1u, sizeof *prog->tensors);
     prog->symbols = calloc(g->n_symbols + 1u, sizeof *prog->symbols);
-    if (!prog->tensors || !prog->symbols) {
+    prog->binds = calloc(g->n_tensors + 1u, sizeof *prog->binds);
+    if (!prog->tensors || !prog->symbols || !prog->binds) {
         core_program_destroy(prog);
         return NULL;
     }
-    for (uint32_t i = 0; i < g->n_tensors; i++)
+    for (uint32_t i = 0; i < g->n_tensors; i++) {
         prog->tensors[i] = *core_subgraph_tensor(g, i);
+        prog->binds[i] = prog->tensors[i].usage != CLV_USAGE_WEIGHT;
+        prog->n_bound += prog->binds[i];
+    }
     if (g->n_symbols)
         memcpy(prog->symbols, g->symbols, g->n_symbols * sizeof *g->symbols);
     return prog;
+}
+
+/* Runs do without transients that the program does not touch. */
+static clv_status leave_out_untouched(core_program *prog,
+                                      const clv_program_info *info)
+{
+    if (info->n_untouched && !info->untouched)
+        return core_device_broken(prog->dev, "program_info",
+                                  "%u untouched tensors in an array that is "
+                                  "NULL",
+                                  info->n_untouched);
+    for (uint32_t i = 0; i < info->n_untouched; i++) {
+        const uint32_t t = info->untouched[i];
+        if (t >= prog->n_tensors || !prog->binds[t] ||
+            prog->tensors[t].usage != CLV_USAGE_TRANSIENT ||
+            (i && t <= info->untouched[i - 1]))
+            return core_device_broken(prog->dev, "program_info",
+                                      "tensor %u as untouched, which is no "
+                                      "transient or out of order",
+                                      t);
+        prog->binds[t] = 0;
+        prog->n_bound--;
+    }
+    return CLV_OK;
 }
 
 static clv_status read_info(core_program *prog)
@@ -144,6 +171,8 @@ static clv_status read_info(core_program *prog)
     clv_status st = CORE_CALL(prog->dev, program_info, prog->handle, &info);
     if (st == CLV_OK && !core_chain_ok(&info.header))
         st = core_device_extended(prog->dev, "program_info");
+    if (st == CLV_OK)
+        st = leave_out_untouched(prog, &info);
     info.header = header;
     prog->info = info;
     return st;
@@ -197,6 +226,7 @@ void core_program_destroy(core_program *prog)
         CORE_CALL_VOID(prog->dev, program_destroy, prog->handle);
     free(prog->tensors);
     free(prog->symbols);
+    free(prog->binds);
     free(prog);
 }
 

@@ -30,7 +30,8 @@ typedef struct core_program {
     clv_tensor_desc *tensors;
     clv_symbol_range *symbols;
     uint32_t n_tensors, n_symbols;
-    uint32_t n_bound; /* tensors that a run must bind */
+    uint8_t *binds;   /* [n_tensors] whether a run binds it */
+    uint32_t n_bound; /* those */
     /* By core_program_get(): what making it took, by the device's clock, and
      * whether the cache had it, or has it now. */
     double ready_ns;

@@ -78,11 +78,11 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
                                 const core_binding *b, const int64_t *symbols,
                                 uint8_t *seen)
 {
-    if (b->tensor >= prog->n_tensors ||
-        prog->tensors[b->tensor].usage == CLV_USAGE_WEIGHT || seen[b->tensor])
+    if (b->tensor >= prog->n_tensors || !prog->binds[b->tensor] ||
+        seen[b->tensor])
         return core_device_error(
             dev, CLV_ERR_INVALID,
-            "tensor %u is unknown, a weight or bound twice", b->tensor);
+            "tensor %u is unknown, not for a run or bound twice", b->tensor);
     seen[b->tensor] = 1;
     const clv_tensor_desc *desc = &prog->tensors[b->tensor];
     uint32_t access = desc->usage == CLV_USAGE_INPUT

@@ -224,8 +224,8 @@ static clv_status note_bindings(const extract *e, core_exec_step *step)
     step->tensors = calloc(e->n_tensors + 1u, sizeof *step->tensors);
     if (!step->values || !step->tensors)
         return core_no_memory("to compile a program");
-    for (uint32_t i = 0; i < e->n_tensors; i++) {
-        if (e->tensors[i].usage == CLV_USAGE_WEIGHT)
+    for (uint32_t i = 0; i < e->n_tensors && step->program; i++) {
+        if (!step->program->binds[i])
             continue;
         step->values[step->n_bindings] = e->values[i];
         step->tensors[step->n_bindings++] = i;

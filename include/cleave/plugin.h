@@ -778,6 +778,11 @@ typedef struct clv_program_info {
     uint64_t compile_ns;
     uint32_t n_kernels;
     uint32_t reserved;
+    /* Transients that the program does not touch, since it fuses them away:
+       n_untouched indices in the subgraph, rising, of the program's. Runs need
+       not bind them. Each of many costs the host time in each run */
+    const uint32_t *untouched;
+    uint32_t n_untouched, reserved2;
 } clv_program_info;
 
 typedef enum clv_verdict {
@@ -809,9 +814,10 @@ typedef struct clv_command {
     clv_header header;
     uint32_t kind; /* clv_command_kind */
     uint32_t n_bindings, n_symbols, reserved;
-    /* RUN: every tensor of the program's subgraph but the weights, each bound
-       once, to size bytes or more than it has with these values of symbols; its
-       rows past them are not touched. Else CLV_ERR_INVALID, and nothing runs */
+    /* RUN: every tensor of the program's subgraph but the weights and those
+       that it does not touch (clv_program_info), each bound once, to size bytes
+       or more than it has with these values of symbols; its rows past them are
+       not touched. Else CLV_ERR_INVALID, and nothing runs */
     clv_plugin_program *program;
     const clv_binding *bindings;
     const int64_t *symbols; /* their values, inside the compiled ranges */

@@ -21,6 +21,8 @@ typedef struct clv_program_base {
     uint32_t n_tensors, n_symbols;
     clv_tensor_desc *tensors; /* [n_tensors] copies */
     char **weights;           /* [n_tensors] NULL: bound at submit */
+    uint32_t *untouched;      /* as clv_program_info */
+    uint32_t n_untouched;
     clv_symbol_range symbols[CLV_MAX_SYMBOLS];
 } clv_program_base;
 
@@ -75,20 +77,25 @@ static inline clv_status clv_bind(const clv_program_base *base,
     return CLV_OK;
 }
 
-/* Binds them all; every tensor of that kind must get its memory. */
+/* Binds them all; every tensor of that kind must get its memory, but those that
+ * the program does not touch. */
 static inline clv_status clv_bind_all(const clv_program_base *base,
                                       const clv_binding *bindings, uint32_t n,
                                       const int64_t *symbols, int weights,
                                       char **data)
 {
     clv_status status = CLV_OK;
+    uint32_t next = 0; /* untouched tensor */
     if (n && !bindings)
         return clv_fail(base->host, CLV_ERR_INVALID,
                         "%u bindings in an array that is NULL", (unsigned)n);
     for (uint32_t i = 0; i < n && !status; i++)
         status = clv_bind(base, &bindings[i], symbols, weights, data);
     for (uint32_t t = 0; t < base->n_tensors && !status; t++)
-        if (!data[t] && (base->tensors[t].usage == CLV_USAGE_WEIGHT) == weights)
+        if (next < base->n_untouched && base->untouched[next] == t)
+            next++;
+        else if (!data[t] &&
+                 (base->tensors[t].usage == CLV_USAGE_WEIGHT) == weights)
             status = clv_fail(base->host, CLV_ERR_INVALID,
                               "tensor %u is not bound", (unsigned)t);
     return status;
@@ -98,6 +105,7 @@ static inline void clv_program_finish(clv_program_base *base)
 {
     clv_free(base->host, base->tensors);
     clv_free(base->host, base->weights);
+    clv_free(base->host, base->untouched);
 }
 
 /* For a program made by clv_new() that owns nothing else: a slot as it is. */
@@ -142,6 +150,21 @@ static inline clv_status clv_program_init(clv_program_base *base,
     }
     return clv_bind_all(base, compile->weights, compile->n_weights, NULL, 1,
                         base->weights);
+}
+
+/* Once the program is known: lists the transients that it does not touch.
+ * touched: [n_tensors] other than 0 where it reads or writes one. */
+static inline clv_status clv_program_note_untouched(clv_program_base *base,
+                                                    const uint8_t *touched)
+{
+    base->untouched = (uint32_t *)clv_new(
+        base->host, base->n_tensors * (uint64_t)sizeof *base->untouched);
+    if (!base->untouched)
+        return CLV_ERR_NO_MEMORY;
+    for (uint32_t t = 0; t < base->n_tensors; t++)
+        if (base->tensors[t].usage == CLV_USAGE_TRANSIENT && !touched[t])
+            base->untouched[base->n_untouched++] = t;
+    return CLV_OK;
 }
 
 /* Whether a RUN command keeps to what was compiled; for a queue's check. */

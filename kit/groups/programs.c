@@ -44,6 +44,7 @@ void programs_run(programs_bench *b, clv_plugin_program *program,
     kit_program_upload(&b->prog);
     clv_command command = kit_program_command(&b->prog);
     command.program = program;
+    command.n_bindings = b->prog.n_all_bindings;
     KIT_OK(b->k, programs_submit(b->p, &command), "submit of %s", what);
     kit_program_download(&b->prog);
     uint64_t same = 0;

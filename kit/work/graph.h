@@ -97,6 +97,8 @@ typedef struct kit_program {
     clv_plugin_buffer *buffers[KIT_MAX_TENSORS]; /* NULL: a view's */
     clv_binding weights[KIT_MAX_TENSORS], bindings[KIT_MAX_TENSORS];
     uint32_t n_weights, n_bindings;
+    uint32_t n_all_bindings; /* with those of tensors that the program does not
+                                touch, which stand last */
     uint32_t mem_type;
     bool imports; /* the device takes memory by imports alone */
     uint64_t leads[KIT_MAX_TENSORS];  /* where the image lies in its buffer */

@@ -154,7 +154,8 @@ static void bind(kit_program *p, uint32_t i)
     if (p->g->descs[i].usage == CLV_USAGE_WEIGHT)
         p->weights[p->n_weights++] = b;
     else
-        p->bindings[p->n_bindings++] = b;
+        p->bindings[p->n_all_bindings++] = b;
+    p->n_bindings = p->n_all_bindings;
 }
 
 clv_compile kit_program_compile_info(kit_program *p, clv_subgraph *graph)
@@ -165,6 +166,47 @@ clv_compile kit_program_compile_info(kit_program *p, clv_subgraph *graph)
     c.weights = p->weights;
     c.n_weights = p->n_weights;
     return c;
+}
+
+static bool is_listed(const clv_program_info *info, uint32_t tensor)
+{
+    for (uint32_t i = 0; i < info->n_untouched; i++)
+        if (info->untouched[i] == tensor)
+            return true;
+    return false;
+}
+
+static void check_untouched(const kit_program *p, const clv_program_info *info)
+{
+    KIT_CHECK(p->g->k, !info->n_untouched || info->untouched,
+              "program_info counts %u untouched tensors in an array that is "
+              "NULL",
+              (unsigned)info->n_untouched);
+    for (uint32_t i = 0; i < info->n_untouched; i++) {
+        const uint32_t t = info->untouched[i];
+        KIT_CHECK(p->g->k,
+                  t < p->g->n_tensors &&
+                      p->g->descs[t].usage == CLV_USAGE_TRANSIENT &&
+                      (!i || t > info->untouched[i - 1]),
+                  "program_info lists tensor %u as untouched, which is no "
+                  "transient, or not behind the one before it",
+                  (unsigned)t);
+    }
+}
+
+/* Runs do not bind what the program does not touch. */
+static void leave_out_untouched(kit_program *p)
+{
+    clv_program_info info = CLV_INIT(clv_program_info, CLV_STRUCT_PROGRAM_INFO);
+    clv_binding all[KIT_MAX_TENSORS];
+    uint32_t n = 0, last = p->n_all_bindings;
+    KIT_OK(p->g->k, p->g->plugin->api.program_info(p->handle, &info),
+           "program_info");
+    check_untouched(p, &info);
+    memcpy(all, p->bindings, last * sizeof *all);
+    for (uint32_t i = 0; i < p->n_all_bindings; i++)
+        p->bindings[is_listed(&info, all[i].tensor) ? --last : n++] = all[i];
+    p->n_bindings = n;
 }
 
 /* From structs that are rubbish after the call. */
@@ -188,6 +230,7 @@ static void compile(kit_program *p)
     KIT_CHECK(k, p->handle, "program_compile: answered CLV_OK and no program");
     kit_forget(lent, sizeof *lent);
     free(lent);
+    leave_out_untouched(p);
 }
 
 void kit_program_make(kit_graph *g, uint32_t flags, bool without_program,

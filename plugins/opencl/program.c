@@ -1,5 +1,6 @@
 #include "program.h"
 #include "memory.h"
+#include "untouched.h"
 
 #include <cleave/plugin_program.h>
 
@@ -106,6 +107,7 @@ static clv_status compile(clv_plugin_program *prog, const clv_compile *c,
     const clv_host_api *host = dev->base.host;
     CLV_TRY(clv_program_init(&prog->base, host, c));
     CLV_TRY(gpu_lower_tuned(&dev->tuner, c, most, &prog->code));
+    CLV_TRY(gpu_note_untouched(prog->code, &prog->base));
     CLV_TRY(place_weights(prog, c));
     CLV_TRY(make_kernels(prog, c));
     return gpu_privates_make(&ocl_privates, host, prog, prog->code,
@@ -149,7 +151,9 @@ clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)
     clv_program_info info = {.memory_size = prog->privates.weights_size,
                              .scratch_size = prog->privates.scratch_size,
                              .compile_ns = prog->compile_ns,
-                             .n_kernels = prog->code->n_kernels};
+                             .n_kernels = prog->code->n_kernels,
+                             .untouched = prog->base.untouched,
+                             .n_untouched = prog->base.n_untouched};
     clv_write(out, &info, sizeof info);
     return CLV_OK;
 }

@@ -1,4 +1,5 @@
 #include "program.h"
+#include "untouched.h"
 
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
                       clv_op_caps *out, uint32_t stride)
@@ -93,6 +94,7 @@ static clv_status make(clv_plugin_program *prog, const clv_compile *compile,
     CLV_TRY(clv_program_init(&prog->base, host, compile));
     CLV_TRY(place_weights(prog, compile));
     CLV_TRY(gpu_lower_tuned(&dev->tuner, compile, most, &prog->code));
+    CLV_TRY(gpu_note_untouched(prog->code, &prog->base));
     CLV_TRY(make_kernels(prog, compile));
     return gpu_privates_make(&vk_privates, host, prog, prog->code,
                              compile->options != NULL, &dev->cache,
@@ -138,7 +140,9 @@ clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)
     clv_program_info info = {.compile_ns = prog->compile_ns,
                              .n_kernels = code->n_kernels,
                              .memory_size = prog->privates.weights_size,
-                             .scratch_size = prog->privates.scratch_size};
+                             .scratch_size = prog->privates.scratch_size,
+                             .untouched = prog->base.untouched,
+                             .n_untouched = prog->base.n_untouched};
     for (uint32_t i = 0; i < code->n_kernels; i++)
         info.memory_size += strlen(prog->kernels[i]->source);
     clv_write(out, &info, sizeof info);

@@ -131,6 +131,9 @@ FOUND_BY = {
     "serializes_nothing": "D/programs.bytes.round_trip",
     "never_cancels": "D/programs.cancel",
     "one_program": "D/programs.twice",
+    "untouched_null": "D/programs.info",
+    "untouched_input": "D/programs.info",
+    "untouched_false": "D/ops.graph.bucket.f32",
     "skips_extensions": "D/abi.reads.compile.required-extension",
     # times
     "trace_backwards": "D/timing.records",

@@ -152,6 +152,41 @@ static clv_status skips_check(clv_plugin_device *dev,
     return ref_program_compile(dev, &c, out);
 }
 
+static clv_status list_untouched(clv_plugin_program *prog,
+                                 clv_program_info *out, const uint32_t *list,
+                                 uint32_t n)
+{
+    clv_status status = ref_program_info(prog, out);
+    out->untouched = list;
+    out->n_untouched = n;
+    return status;
+}
+
+static clv_status untouched_null(clv_plugin_program *prog,
+                                 clv_program_info *out)
+{
+    return list_untouched(prog, out, NULL, 1);
+}
+
+static clv_status untouched_input(clv_plugin_program *prog,
+                                  clv_program_info *out)
+{
+    static const uint32_t input = 0;
+    return list_untouched(prog, out, &input, 1);
+}
+
+/* It reads and writes them all. */
+static clv_status untouched_false(clv_plugin_program *prog,
+                                  clv_program_info *out)
+{
+    static uint32_t list[64];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < prog->graph->n_tensors && n < 64; i++)
+        if (prog->graph->tensors[i].usage == CLV_USAGE_TRANSIENT)
+            list[n++] = i;
+    return list_untouched(prog, out, list, n);
+}
+
 const hostile_mode hostile_programs[] = {
     {"accepts_garbage",
      "any bytes are a program",
@@ -178,6 +213,15 @@ const hostile_mode hostile_programs[] = {
     {"one_program",
      "a limit it did not state",
      {.program_compile = one_program}},
+    {"untouched_null",
+     "tensors that are not listed",
+     {.program_info = untouched_null}},
+    {"untouched_input",
+     "an input that it does not read",
+     {.program_info = untouched_input}},
+    {"untouched_false",
+     "transients that it needs",
+     {.program_info = untouched_false}},
     {"skips_extensions",
      "also those that are required",
      {.program_compile = skips_check}},
