@@ -27,8 +27,9 @@ static clv_status bind_workspace(clv_run *run, uint32_t s)
             binding->buffer = run->queues[place->memory - 1].own->arena;
             binding->offset = place->offset;
         } else {
-            CLV_TRY(core_tensor_object(run->shared->tensor, dev, plan->align,
-                                       CORE_HOLD_IMPORT, NULL, &arena));
+            CLV_TRY(core_tensor_object(
+                core_workspace_shared(run->workspace, plan), dev, plan->align,
+                CORE_HOLD_IMPORT, NULL, &arena));
             binding->buffer = arena->buffer;
             binding->offset = arena->offset + place->offset;
         }

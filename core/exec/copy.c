@@ -41,8 +41,6 @@ static clv_status place_copy(clv_run *run, uint32_t s, core_run_copy *copy)
     const clv_plan *plan = run->exec->plan;
     const core_place *own = core_plan_base(plan, copy->local);
     const core_place *host = core_plan_base(plan, copy->shared);
-    const core_shared_memory *shared = run->shared;
-    clv_device *dev = planned_device(run, s)->dev;
     const core_object *arena;
     if (own->home == CORE_HOME_ARENA) {
         copy->buffer = run->queues[own->memory - 1].own->arena;
@@ -50,15 +48,11 @@ static clv_status place_copy(clv_run *run, uint32_t s, core_run_copy *copy)
     }
     if (host->home != CORE_HOME_ARENA)
         return CLV_OK;
-    copy->host = (char *)shared->tensor->memory->data + host->offset;
+    clv_tensor *shared = core_workspace_shared(run->workspace, plan);
+    copy->host = (char *)shared->memory->data + host->offset;
     if (copy->planned->staged)
         return CLV_OK;
-    if (shared->buffer && shared->buffer->dev == dev) {
-        copy->host_buffer = shared->buffer;
-        copy->host_offset = shared->at + host->offset;
-        return CLV_OK;
-    }
-    CLV_TRY(core_tensor_object(shared->tensor, dev, plan->align,
+    CLV_TRY(core_tensor_object(shared, planned_device(run, s)->dev, plan->align,
                                CORE_HOLD_IMPORT, NULL, &arena));
     copy->host_buffer = arena->buffer;
     copy->host_offset = arena->offset + host->offset;

@@ -75,8 +75,8 @@ static clv_status make_tensors(clv_run *run)
         if (plan->graph->values[v].base != v)
             continue;
         if (desc->usage == CLV_USAGE_INPUT || desc->usage == CLV_USAGE_OUTPUT)
-            status = clv_tensor_create(plan->ctx, desc->dtype, desc->rank,
-                                       desc->dims, &run->tensors[v]);
+            status = core_tensor_create_shared(plan, desc->dtype, desc->rank,
+                                               desc->dims, &run->tensors[v]);
         clv_tensor *tensor = core_run_tensor(run, v);
         if (!status && tensor)
             status = core_run_set_tensor(run, v, tensor);
@@ -130,7 +130,6 @@ clv_status clv_run_create(clv_exec *exec, clv_workspace *workspace,
         return core_no_memory("for a run");
     run->exec = exec;
     run->workspace = workspace;
-    run->shared = core_workspace_shared(workspace, plan);
     run->queues = calloc(plan->n_queues, sizeof *run->queues);
     run->steps = calloc(plan->n_steps, sizeof *run->steps);
     run->tensors = calloc(plan->graph->n_tensors, sizeof *run->tensors);

@@ -83,7 +83,6 @@ struct clv_run {
     clv_exec *exec;
     clv_run *sibling; /* the next one of the exec */
     clv_workspace *workspace;
-    const core_shared_memory *shared; /* of it */
     uint64_t serial;        /* of the workspace's memory that is bound */
     core_run_queue *queues; /* [plan->n_queues] */
     core_run_step *steps;   /* [plan->n_steps] */

@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-/* What any device can import. */
-#define SHARED_ALIGN 4096u
-
 clv_status clv_workspace_create(clv_context *ctx, clv_workspace **out)
 {
     *out = NULL;
@@ -37,15 +34,6 @@ static void free_staging(core_part_memory *part)
     part->staged = NULL;
 }
 
-static void free_shared(core_shared_memory *shared)
-{
-    clv_tensor_destroy(shared->tensor);
-    if (shared->tensor && shared->buffer)
-        core_buffer_unmap(shared->buffer);
-    core_buffer_free(shared->buffer);
-    *shared = (core_shared_memory){0};
-}
-
 void clv_workspace_destroy(clv_workspace *workspace)
 {
     if (!workspace)
@@ -55,7 +43,7 @@ void clv_workspace_destroy(clv_workspace *workspace)
         core_buffer_free(workspace->parts[i].arena);
     }
     for (uint32_t i = 0; i <= workspace->ctx->n_devices; i++)
-        free_shared(&workspace->shared[i]);
+        clv_tensor_destroy(workspace->shared[i]);
     free(workspace->shared);
     free(workspace->parts);
     free(workspace);
@@ -75,10 +63,10 @@ core_part_memory *core_workspace_part(clv_workspace *workspace,
     return &workspace->parts[index_of(workspace->ctx, dev)];
 }
 
-core_shared_memory *core_workspace_shared(clv_workspace *workspace,
-                                          const clv_plan *plan)
+static clv_tensor **shared_of(const clv_workspace *workspace,
+                              const clv_plan *plan)
 {
-    const uint32_t d = plan->arena_device;
+    const uint32_t d = plan->shared_device;
     return &workspace
                 ->shared[d ? 1 + index_of(plan->ctx, plan->devices[d - 1].dev)
                            : 0];
@@ -89,63 +77,55 @@ uint64_t clv_workspace_size(const clv_workspace *workspace,
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i <= workspace->ctx->n_devices && !dev; i++)
-        if (workspace->shared[i].tensor)
-            sum += workspace->shared[i].tensor->size;
+        if (workspace->shared[i])
+            sum += workspace->shared[i]->size;
     for (uint32_t i = 0; i < workspace->ctx->n_devices; i++)
         if (workspace->ctx->devices[i] == dev && workspace->parts[i].arena)
             return workspace->parts[i].arena->size;
     return sum;
 }
 
+clv_tensor *core_workspace_shared(const clv_workspace *workspace,
+                                  const clv_plan *plan)
+{
+    return *shared_of(workspace, plan);
+}
+
+clv_status core_tensor_create_shared(const clv_plan *plan, uint32_t dtype,
+                                     uint32_t rank, const int64_t *dims,
+                                     clv_tensor **out)
+{
+    const uint32_t d = plan->shared_device;
+    return d ? core_tensor_create_seen(plan->ctx, plan->devices[d - 1].dev,
+                                       dtype, rank, dims, out)
+             : clv_tensor_create(plan->ctx, dtype, rank, dims, out);
+}
+
 /* ------------------------------------------------------------------------ */
 /* Growing: what is there is freed first, as there may be no room for both; if
  * there is none for more, as much as before is taken again. */
 
-/* In memory that the device sees, too. */
-static clv_status make_seen(clv_context *ctx, clv_device *dev, int64_t bytes,
-                            core_shared_memory *out)
-{
-    uint32_t type = 0;
-    void *mapped = NULL;
-    const uint64_t size =
-        ((uint64_t)bytes + SHARED_ALIGN - 1) & ~(uint64_t)(SHARED_ALIGN - 1);
-    core_device_staging_type(dev, &type);
-    CLV_TRY(core_buffer_alloc(dev, type, size + SHARED_ALIGN, &out->buffer));
-    CLV_TRY(core_buffer_map(out->buffer, CLV_ACCESS_READ | CLV_ACCESS_WRITE,
-                            &mapped));
-    out->at = -(uintptr_t)mapped & (SHARED_ALIGN - 1);
-    return clv_tensor_wrap(
-        ctx, CLV_DTYPE_I8, 1, &bytes, (char *)mapped + out->at, size,
-        CLV_ACCESS_READ | CLV_ACCESS_WRITE, NULL, NULL, &out->tensor);
-}
-
-static clv_status make_shared(clv_workspace *w, clv_device *seen_by,
-                              uint64_t size, core_shared_memory *out)
+static clv_status make_shared(const clv_plan *plan, uint64_t size,
+                              clv_tensor **out)
 {
     const int64_t bytes = (int64_t)size;
     const clv_status status =
-        seen_by
-            ? make_seen(w->ctx, seen_by, bytes, out)
-            : clv_tensor_create(w->ctx, CLV_DTYPE_I8, 1, &bytes, &out->tensor);
-    if (status)
-        free_shared(out);
+        core_tensor_create_shared(plan, CLV_DTYPE_I8, 1, &bytes, out);
     return status ? clv_error_prefix(status, "intermediate values") : CLV_OK;
 }
 
 static clv_status grow_shared(clv_workspace *w, const clv_plan *plan)
 {
-    const uint32_t d = plan->arena_device;
-    clv_device *seen_by = d ? plan->devices[d - 1].dev : NULL;
-    core_shared_memory *shared = core_workspace_shared(w, plan);
-    const uint64_t before = shared->tensor ? shared->tensor->size : 0;
+    clv_tensor **shared = shared_of(w, plan);
+    const uint64_t before = *shared ? (*shared)->size : 0;
     if (plan->memory.size <= before)
         return CLV_OK;
-    free_shared(shared);
+    clv_tensor_destroy(*shared);
+    *shared = NULL;
     w->serial++;
-    const clv_status status =
-        make_shared(w, seen_by, plan->memory.size, shared);
+    const clv_status status = make_shared(plan, plan->memory.size, shared);
     if (status && before)
-        make_shared(w, seen_by, before, shared);
+        make_shared(plan, before, shared);
     return status;
 }
 

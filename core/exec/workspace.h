@@ -17,19 +17,12 @@ typedef struct core_part_memory {
                              work in the arena, and ended well; 0: none */
 } core_part_memory;
 
-/* Of the host's, for all devices. */
-typedef struct core_shared_memory {
-    clv_tensor *tensor;  /* NULL: nothing needs it */
-    core_buffer *buffer; /* that it lies in, from here on; NULL: the host's own
-                          */
-    uint64_t at;
-} core_shared_memory;
-
 struct clv_workspace {
     clv_context *ctx;
-    core_shared_memory *shared; /* [1 + ctx->n_devices]: the host's own, and of
-                                   the kind that each device sees too */
-    core_part_memory *parts;    /* [ctx->n_devices] */
+    clv_tensor **shared;     /* [1 + ctx->n_devices] for all devices: the host's
+                                own, and of the kind that each device sees too; NULL
+                                where nothing needs it */
+    core_part_memory *parts; /* [ctx->n_devices] */
     uint64_t serial;
     uint32_t n_runs; /* that were made for it */
 };
@@ -37,8 +30,12 @@ struct clv_workspace {
 /* Makes room for the plan. Where there is not so much, no part of it is smaller
  * afterwards. No run in it may be in flight. */
 clv_status core_workspace_fit(clv_workspace *workspace, const clv_plan *plan);
-/* As plan->arena_device says. */
-core_shared_memory *core_workspace_shared(clv_workspace *workspace,
-                                          const clv_plan *plan);
+/* As plan->shared_device says. */
+clv_tensor *core_workspace_shared(const clv_workspace *workspace,
+                                  const clv_plan *plan);
+/* As clv_tensor_create(), where plan->shared_device says. */
+clv_status core_tensor_create_shared(const clv_plan *plan, uint32_t dtype,
+                                     uint32_t rank, const int64_t *dims,
+                                     clv_tensor **out);
 core_part_memory *core_workspace_part(clv_workspace *workspace,
                                       const clv_device *dev);

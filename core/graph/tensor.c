@@ -170,10 +170,12 @@ clv_status clv_tensor_wrap(clv_context *ctx, uint32_t dtype, uint32_t rank,
     return CLV_OK;
 }
 
-static void destroy_object(core_object *object)
+void core_object_destroy(core_object *object)
 {
     if (object->holding == CORE_HOLD_LOCAL && !object->image)
         atomic_fetch_sub(&object->buffer->dev->state_bytes, object->size);
+    if (object->mapped)
+        core_buffer_unmap(object->buffer);
     core_buffer_free(object->buffer);
     if (object->image)
         core_memory_release(object->image);
@@ -187,7 +189,7 @@ void clv_tensor_destroy(clv_tensor *tensor)
     while (tensor->objects) {
         core_object *object = tensor->objects;
         tensor->objects = object->next;
-        destroy_object(object);
+        core_object_destroy(object);
     }
     if (tensor->memory)
         core_memory_release(tensor->memory);
@@ -613,7 +615,7 @@ void core_tensor_drop_unused(clv_tensor *tensor, const clv_device *dev)
             continue;
         }
         *link = object->next;
-        destroy_object(object);
+        core_object_destroy(object);
     }
     pthread_mutex_unlock(&tensor->mutex);
 }

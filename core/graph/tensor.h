@@ -46,6 +46,8 @@ typedef struct core_object {
                               without gaps */
     uint32_t memory;       /* LOCAL: its bit in clv_tensor.regions */
     uint32_t users;        /* of what is filled once: execs; 0: it may go */
+    bool mapped;           /* the tensor's memory is the buffer's: see
+                              core_tensor_create_seen() */
     struct core_object *next;
 } core_object;
 
@@ -134,6 +136,16 @@ void core_tensor_drop_unused(clv_tensor *tensor, const clv_device *dev);
  * coherent: other devices use it during the same run. The same errors. */
 clv_status core_tensor_can_share(const clv_device *dev, uint64_t size,
                                  bool coherent);
+
+/* Of a tensor that is destroyed, or does without it. */
+void core_object_destroy(core_object *object);
+
+/* As clv_tensor_create(), in memory of dev that the host sees, which is
+ * coherent: dev reaches it as if it had imported it, others as they do any
+ * memory of the host's. */
+clv_status core_tensor_create_seen(clv_context *ctx, clv_device *dev,
+                                   uint32_t dtype, uint32_t rank,
+                                   const int64_t *dims, clv_tensor **out);
 
 /* Memory of the host's that devices may import, zeros; holds one reference. */
 clv_status core_memory_make(const clv_context *ctx, uint64_t size,

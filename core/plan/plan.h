@@ -249,9 +249,9 @@ struct clv_plan {
     uint32_t n_copies, n_state_uses, n_state_ends;
     uint64_t pointer_align;  /* most that a device asks for; at least 1 */
     uint64_t align;          /* of offsets in the arena */
-    uint32_t arena_device;   /* the arena in the host's memory is of the kind
-                                that this one, from 1, and the host see; 0: it
-                                is any memory */
+    uint32_t shared_device;  /* the arena in the host's memory, inputs and
+                                outputs are in memory of this one, from 1, that
+                                the host sees; 0: in any of the host's */
     core_memplan memory;     /* of the arena in the host's memory: size, and
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are

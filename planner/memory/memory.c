@@ -310,12 +310,13 @@ static clv_status plan_loads(clv_plan *plan)
 
 /* ------------------------------------------------------------------------ */
 
-uint64_t planner_largest_shared(const clv_plan *plan)
+uint64_t planner_largest_shared(const clv_plan *plan, bool states)
 {
     uint64_t largest = plan->memory.size;
     for (uint32_t v = 0; v < plan->graph->n_tensors; v++) {
         const core_place *place = &plan->places[v];
-        if ((place->home == CORE_HOME_OWN || place->home == CORE_HOME_BOUND) &&
+        if ((place->home == CORE_HOME_OWN ||
+             (place->home == CORE_HOME_BOUND && states)) &&
             !place->memory && place->size > largest)
             largest = place->size;
     }
@@ -329,7 +330,7 @@ static clv_status check_sharing(const clv_plan *plan)
     uint32_t n_used = 0;
     for (uint32_t d = 0; d < plan->n_devices; d++)
         n_used += plan->devices[d].n_steps != 0;
-    uint64_t largest = planner_largest_shared(plan);
+    uint64_t largest = planner_largest_shared(plan, true);
     largest = largest ? largest : 1;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         if (!plan->devices[d].n_steps || plan->devices[d].local)

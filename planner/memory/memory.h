@@ -12,8 +12,8 @@ void planner_alignment(clv_plan *plan, const clv_op_caps *caps);
  * plan->graph answered for it. */
 clv_status planner_memory(clv_plan *plan, const clv_op_caps *caps);
 /* The largest of what devices share in the host's memory: arena, inputs,
- * outputs and states. */
-uint64_t planner_largest_shared(const clv_plan *plan);
+ * outputs and, where they are asked for, states. */
+uint64_t planner_largest_shared(const clv_plan *plan, bool states);
 /* Once places are known: where bytes pass that a device cannot fetch from the
  * host's memory itself. */
 clv_status planner_staging(clv_plan *plan);

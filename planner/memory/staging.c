@@ -1,8 +1,9 @@
 /*
  * Where copies pass between a device's own memory and the host's: directly,
- * where the device imports host memory, or where the arena is in memory of the
- * device that the host sees; else through a buffer of such memory, in which
- * each copy has bytes of its own. Streamed weights are in such memory already.
+ * where the device imports host memory, or where the host's side is in memory
+ * of the device that the host sees; else through a buffer of such memory, in
+ * which each copy has bytes of its own. Streamed weights are in such memory
+ * already.
  */
 #include "../../core/base/error.h"
 #include "../../core/graph/tensor.h"
@@ -36,8 +37,9 @@ static clv_status list_copies(clv_plan *plan)
 }
 
 /* The first device that cannot copy from and to other memory of the host's. */
-static uint32_t arena_device(const clv_plan *plan)
+static uint32_t shared_device(const clv_plan *plan)
 {
+    const uint64_t largest = planner_largest_shared(plan, false);
     uint32_t type;
     for (uint32_t d = 0; d < plan->n_devices; d++) {
         const clv_device *dev = plan->devices[d].dev;
@@ -46,18 +48,19 @@ static uint32_t arena_device(const clv_plan *plan)
             continue;
         const clv_mem_type *t = &dev->mem_types[type];
         if ((t->flags & CLV_MEM_COHERENT) && (t->flags & CLV_MEM_CACHED) &&
-            plan->memory.size <= t->max_size)
+            largest <= t->max_size)
             return 1 + d;
     }
     return 0;
 }
 
-static bool reaches_arena(const clv_plan *plan, const core_copy *copy)
+static bool reaches_host(const clv_plan *plan, const core_copy *copy)
 {
     const uint32_t device = plan->parts[copy->part].device;
     const core_place *host =
         core_plan_base(plan, copy->out ? copy->to : copy->from);
-    return host->home == CORE_HOME_ARENA && plan->arena_device == 1 + device;
+    return (host->home == CORE_HOME_ARENA || host->home == CORE_HOME_OWN) &&
+           plan->shared_device == 1 + device;
 }
 
 /* Whether node i writes (or reads) a part of that base. */
@@ -92,7 +95,7 @@ static clv_status place_copy(clv_plan *plan, core_copy *copy)
     CLV_TRY(core_plan_copy_runs(plan, copy->from, NULL, &runs));
     copy->bytes = runs.bytes * runs.n;
     copy->n_runs = copy->streams ? 1 : runs.n;
-    copy->staged = d->staged && !copy->streams && !reaches_arena(plan, copy);
+    copy->staged = d->staged && !copy->streams && !reaches_host(plan, copy);
     if (!copy->staged)
         return CLV_OK;
     copy->relayed = !is_for_host(plan, copy);
@@ -129,13 +132,13 @@ static clv_status check_device(const core_plan_device *d)
 
 clv_status planner_staging(clv_plan *plan)
 {
-    const uint64_t largest = planner_largest_shared(plan);
+    const uint64_t largest = planner_largest_shared(plan, true);
     clv_status status = list_copies(plan);
     for (uint32_t d = 0; d < plan->n_devices; d++)
         plan->devices[d].staged =
             plan->devices[d].local &&
             !core_device_reaches_host(plan->devices[d].dev, largest);
-    plan->arena_device = plan->memory.size ? arena_device(plan) : 0;
+    plan->shared_device = shared_device(plan);
     for (uint32_t i = 0; i < plan->n_copies && !status; i++)
         status = place_copy(plan, &plan->copies[i]);
     for (uint32_t d = 0; d < plan->n_devices && !status; d++)

@@ -198,7 +198,7 @@ static void test_wakes_up(void **state)
         assert_int_equal(run(&f), CLV_ERR_TIMEOUT);
         clv_device *dev = device(&f, 0);
         const core_exec_step *step = &f.exec->steps[0];
-        const clv_tensor *arena = f.exec->workspace->shared[0].tensor;
+        const clv_tensor *arena = f.exec->workspace->shared[0];
         assert_true(clv_tensor_contested(arena));
         assert_ptr_equal(step->program->dev, dev);
         finish(&f);

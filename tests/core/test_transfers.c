@@ -205,6 +205,30 @@ static void test_alone(void **state)
     finish(&f);
 }
 
+/* Inputs, outputs and the arena are in memory that the host sees, too, where
+ * it is coherent: nothing is copied twice. */
+static void test_seen(void **state)
+{
+    (void)state;
+    fixture f = begin("ref.memory0=local,coherent ref.import0=off");
+    assert_ok(plan_alone(&f));
+    assert_int_equal(f.plan->n_copies, 2);
+    assert_true(f.plan->devices[0].staged);
+    assert_int_equal(f.plan->shared_device, 1);
+    assert_int_equal(f.plan->devices[0].staging_size, 0);
+    run_rows(&f, 3);
+    run_rows(&f, ROWS);
+    finish(&f);
+    f = begin(SPLIT "ref.memory0=local,coherent "
+                    "ref.memory1=local,coherent ref.import1=off");
+    assert_ok(clv_plan_create(f.t.ctx, f.g, NULL, &f.plan));
+    assert_int_equal(f.plan->shared_device, 2);
+    assert_int_equal(f.plan->devices[1].staging_size, 0);
+    run_rows(&f, ROWS);
+    run_rows(&f, 2);
+    finish(&f);
+}
+
 static void test_no_room(void **state)
 {
     (void)state;
@@ -507,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_seen),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_second_copies),
         cmocka_unit_test(test_state_wanders),
