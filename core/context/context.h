@@ -102,6 +102,9 @@ struct clv_context {
     /* The runs in flight of what executes plans, likewise. */
     _Atomic(void *) flight;
     void (*flight_destroy)(void *flight);
+    /* How often contents of some state have moved, or been written, in memory
+     * of devices, so that they are elsewhere than before; states.h. */
+    _Atomic uint64_t state_moves;
 
     /* Of programs made for execs; program_cache.c. */
     _Atomic uint64_t programs_compiled, programs_loaded;

@@ -120,7 +120,7 @@ bool core_exec_states_there(const clv_exec *exec)
     return true;
 }
 
-clv_status core_exec_bring_states(clv_exec *exec)
+static clv_status bring_all(clv_exec *exec)
 {
     const clv_plan *plan = exec->plan;
     if (!plan->n_state_uses)
@@ -132,7 +132,29 @@ clv_status core_exec_bring_states(clv_exec *exec)
     return note_written(exec, false);
 }
 
+static uint64_t count_moves(const clv_exec *exec)
+{
+    return 1 + atomic_load(&exec->plan->ctx->state_moves);
+}
+
+clv_status core_exec_bring_states(clv_exec *exec)
+{
+    const uint64_t moves = count_moves(exec);
+    if (exec->settled == moves)
+        return CLV_OK;
+    CLV_TRY(bring_all(exec));
+    exec->settled = 0;
+    exec->begun = count_moves(exec) == moves ? moves : 0;
+    return CLV_OK;
+}
+
 clv_status core_exec_leave_states(clv_exec *exec)
 {
-    return note_written(exec, true);
+    const uint64_t moves = count_moves(exec);
+    if (exec->settled == moves)
+        return CLV_OK;
+    CLV_TRY(note_written(exec, true));
+    exec->settled =
+        exec->begun == moves && count_moves(exec) == moves ? moves : 0;
+    return CLV_OK;
 }

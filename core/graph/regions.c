@@ -131,6 +131,16 @@ static void merge(core_regions *r)
         }
 }
 
+bool core_regions_are(const core_regions *r, const core_bounds *box,
+                      uint64_t memories, uint32_t writer)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if ((r->list[i].memories != memories || r->list[i].writer != writer) &&
+            inside(r, i, box))
+            return false;
+    return true;
+}
+
 clv_status core_regions_set(core_regions *r, const core_bounds *box,
                             uint64_t memories, uint32_t writer)
 {

@@ -28,6 +28,9 @@ typedef struct core_regions {
 clv_status core_regions_begin(core_regions *r, uint32_t rank,
                               const int64_t *dims, uint64_t memories);
 void core_regions_finish(core_regions *r);
+/* Whether all of the box is as core_regions_set() would leave it. */
+bool core_regions_are(const core_regions *r, const core_bounds *box,
+                      uint64_t memories, uint32_t writer);
 /* The box has been written: now only these memories have it. */
 clv_status core_regions_set(core_regions *r, const core_bounds *box,
                             uint64_t memories, uint32_t writer);

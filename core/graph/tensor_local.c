@@ -209,6 +209,24 @@ static clv_status store(const clv_tensor *tensor, const core_object *to,
                                             tensor->memory->data);
 }
 
+/* The box is in these memories and in no others. */
+static clv_status set_regions(clv_tensor *tensor, const core_bounds *box,
+                              uint64_t memories)
+{
+    if (core_regions_are(&tensor->regions, box, memories, CORE_NO_WRITER))
+        return CLV_OK;
+    atomic_fetch_add(&tensor->ctx->state_moves, 1);
+    return core_regions_set(&tensor->regions, box, memories, CORE_NO_WRITER);
+}
+
+/* It is in this one, too. */
+static clv_status add_region(clv_tensor *tensor, const core_bounds *box,
+                             uint64_t memory)
+{
+    atomic_fetch_add(&tensor->ctx->state_moves, 1);
+    return core_regions_add(&tensor->regions, box, memory);
+}
+
 static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
 {
     core_region old;
@@ -221,7 +239,7 @@ static clv_status bring_to_host(clv_tensor *tensor, const core_bounds *box)
                              "device '%s', which is lost; compute them again",
                              lost ? lost->buffer->dev->id : "?");
         CLV_TRY(fetch(tensor, from, &old.box));
-        CLV_TRY(core_regions_add(&tensor->regions, &old.box, HOST));
+        CLV_TRY(add_region(tensor, &old.box, HOST));
     }
     return CLV_OK;
 }
@@ -234,7 +252,7 @@ static clv_status bring_to_device(clv_tensor *tensor, const core_object *to,
     while (core_regions_missing(&tensor->regions, box, bit, &old)) {
         CLV_TRY(bring_to_host(tensor, &old.box));
         CLV_TRY(store(tensor, to, &old.box));
-        CLV_TRY(core_regions_add(&tensor->regions, &old.box, bit));
+        CLV_TRY(add_region(tensor, &old.box, bit));
     }
     return CLV_OK;
 }
@@ -270,8 +288,7 @@ clv_status core_tensor_wrote(clv_tensor *tensor, const core_bounds *box,
     pthread_mutex_lock(&tensor->mutex);
     tensor->zero = false;
     if (tensor->n_local)
-        status =
-            core_regions_set(&tensor->regions, box, memories, CORE_NO_WRITER);
+        status = set_regions(tensor, box, memories);
     pthread_mutex_unlock(&tensor->mutex);
     return status;
 }
@@ -286,8 +303,7 @@ void *clv_tensor_data(clv_tensor *tensor)
     if (tensor->n_local) {
         status = bring_to_host(tensor, &all);
         if (!status)
-            status =
-                core_regions_set(&tensor->regions, &all, HOST, CORE_NO_WRITER);
+            status = set_regions(tensor, &all, HOST);
     }
     pthread_mutex_unlock(&tensor->mutex);
     return status ? NULL : tensor->memory->data;

@@ -412,6 +412,46 @@ static void test_state_wanders(void **state)
     check_store("ref.memory0=local,coherent ref.memory1=local,shadow");
 }
 
+/* Runs by either device, and writes of the host, in any order. How often a run
+ * found that nothing had moved since the one before. */
+static uint32_t wander(const char *settings, uint32_t seed)
+{
+    test_random r = {seed};
+    float want[ROWS] = {0};
+    uint32_t n_settled = 0;
+    store s;
+    open_store(&s, settings);
+    for (int i = 0; i < 2000; i++) {
+        const int device = test_below(&r, 4) == 0;
+        const int32_t row = (int32_t)test_below(&r, ROWS);
+        const uint32_t what = test_below(&r, 16);
+        n_settled += s.execs[what < 11][device]->settled ==
+                     1 + atomic_load(&s.t.ctx->state_moves);
+        if (what < 11) {
+            assert_row(&s, device, row, want[row]);
+        } else if (what < 15) {
+            want[row] = (float)i;
+            set_row(&s, device, row, want[row]);
+        } else {
+            float *kv = clv_tensor_data(s.kv);
+            assert_non_null(kv);
+            assert_float_equal(kv[row * COLUMNS], want[row], 0);
+            want[row] = kv[row * COLUMNS] = (float)-i;
+        }
+    }
+    close_store(&s);
+    return n_settled;
+}
+
+static void test_states_settle(void **state)
+{
+    (void)state;
+    assert_true(wander("ref.memory0=local,coherent", 1) > 30);
+    assert_true(wander("ref.memory0=local,coherent ref.import0=off", 2) > 30);
+    assert_true(
+        wander("ref.memory0=local,coherent ref.memory1=local,shadow", 3) > 30);
+}
+
 /* What only a lost device had is gone, and said to be. */
 static void test_state_lost(void **state)
 {
@@ -535,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_second_copies),
         cmocka_unit_test(test_state_wanders),
+        cmocka_unit_test(test_states_settle),
         cmocka_unit_test(test_state_lost),
         cmocka_unit_test(test_relays),
     };
