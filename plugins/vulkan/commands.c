@@ -78,14 +78,15 @@ VkResult vk_queue_submit(clv_plugin_device *dev, const vk_queue *queue,
     return result;
 }
 
-VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore, uint64_t value)
+VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore, uint64_t value,
+                  uint64_t limit_ns)
 {
     const VkSemaphoreWaitInfo info = {.sType =
                                           VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                       .semaphoreCount = 1,
                                       .pSemaphores = &semaphore,
                                       .pValues = &value};
-    return dev->api.WaitSemaphores(dev->device, &info, UINT64_MAX);
+    return dev->api.WaitSemaphores(dev->device, &info, limit_ns);
 }
 
 VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
@@ -97,7 +98,7 @@ VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
                                  (vk_point){VK_NULL_HANDLE, 0},
                                  (vk_point){semaphore, 1});
     if (!result)
-        result = vk_await(dev, semaphore, 1);
+        result = vk_await(dev, semaphore, 1, UINT64_MAX);
     dev->api.DestroySemaphore(dev->device, semaphore, NULL);
     return result;
 }

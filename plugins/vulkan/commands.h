@@ -20,9 +20,9 @@ typedef struct vk_point {
 VkResult vk_queue_submit(clv_plugin_device *dev, const vk_queue *queue,
                          const VkCommandBuffer *list, uint32_t n, vk_point wait,
                          vk_point signal);
-/* Waits until the semaphore has the value. */
-VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore,
-                  uint64_t value);
+/* Waits until the semaphore has the value; VK_TIMEOUT after limit_ns. */
+VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore, uint64_t value,
+                  uint64_t limit_ns);
 /* Submits the command buffer to queue 0, and waits for it. */
 VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb);
 /* From timestamp a of a queue to b, in ticks. */

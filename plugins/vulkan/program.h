@@ -31,6 +31,7 @@ typedef struct vk_recording {
     VkDescriptorPool descriptors; /* where they are not pushed */
     VkDescriptorSet *sets;        /* [n dispatches] of that pool, or NULL */
     vk_place *places; /* [n_tensors] that the descriptors point to */
+    bool *waits;      /* [n dispatches] for those before it, by the places */
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
@@ -49,6 +50,8 @@ struct clv_plugin_program {
     gpu_privates privates; /* of vk_private */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
+    uint64_t run_ns; /* that its runs take at least; 0: not known. The
+                        finisher's */
 };
 
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
@@ -69,7 +72,7 @@ void vk_program_places(const clv_command *command, vk_place *places);
 VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
                            const gpu_dispatch *dispatches, uint32_t n);
 void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec);
-/* Takes the places; points the sets there. */
+/* Takes the places; points the sets there, and finds what has to wait. */
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);

@@ -57,7 +57,9 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
     clv_plugin_device *dev = prog->dev;
     rec->places =
         clv_new(dev->base.host, prog->base.n_tensors * sizeof *rec->places);
-    if (!rec->places)
+    rec->waits =
+        clv_new(dev->base.host, (n + UINT64_C(1)) * sizeof *rec->waits);
+    if (!rec->places || !rec->waits)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = vk_make_commands(dev, &rec->pool, &rec->cb);
     if (result || dev->pushes || dev->imports)
@@ -72,6 +74,7 @@ void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec)
     dev->api.DestroyDescriptorPool(dev->device, rec->descriptors, NULL);
     clv_free(dev->base.host, rec->sets);
     clv_free(dev->base.host, rec->places);
+    clv_free(dev->base.host, rec->waits);
     memset(rec, 0, sizeof *rec);
 }
 
@@ -165,25 +168,7 @@ static void describe(const clv_plugin_program *prog, VkDescriptorSet set,
     }
 }
 
-void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
-                        const gpu_dispatch *dispatches, uint32_t n,
-                        const vk_place *places)
-{
-    clv_plugin_device *dev = prog->dev;
-    arguments args;
-    memcpy(rec->places, places, prog->base.n_tensors * sizeof *places);
-    for (uint32_t i = 0; i < n && rec->sets; i++) {
-        const uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
-        describe(prog, rec->sets[i], &dispatches[i], places, &args);
-        if (n_args)
-            dev->api.UpdateDescriptorSets(dev->device, n_args, args.of, 0,
-                                          NULL);
-    }
-    rec->written = true;
-    rec->recorded = false;
-}
-
-/* --- barriers ------------------------------------------------------------- */
+/* --- what waits ----------------------------------------------------------- */
 
 #define MAX_TOUCHED (uint32_t) GPU_MAX_ARGS
 
@@ -208,27 +193,49 @@ static bool clashes(const touched *t, const vk_place *place, bool written)
     return false;
 }
 
-/* A barrier where the dispatch needs what is being written, or writes what is
- * being read. */
-static void order(clv_plugin_program *prog, const vk_recording *rec,
-                  const gpu_dispatch *d, touched *t)
+/* Whether the dispatch needs what is being written, or writes what is being
+ * read. */
+static bool has_to_wait(const clv_plugin_program *prog, const vk_place *places,
+                        const gpu_dispatch *d, touched *t)
 {
     uint32_t n_args = prog->kernels[d->kernel]->n_args;
     bool needed = t->n + n_args > MAX_TOUCHED;
-    vk_place places[GPU_MAX_ARGS];
+    vk_place found[GPU_MAX_ARGS];
     for (uint32_t a = 0; a < n_args; a++) {
-        places[a] = find_arg(prog, &d->args[a], rec->places);
-        needed |= clashes(t, &places[a], d->args[a].written);
+        found[a] = find_arg(prog, &d->args[a], places);
+        needed = needed || clashes(t, &found[a], d->args[a].written);
     }
-    if (needed) {
-        vk_record_kernel_barrier(prog->dev, rec->cb);
+    if (needed)
         t->n = 0;
-    }
     for (uint32_t a = 0; a < n_args; a++) {
-        t->of[t->n].place = places[a];
+        t->of[t->n].place = found[a];
         t->of[t->n++].written = d->args[a].written;
     }
+    return needed;
 }
+
+void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
+                        const gpu_dispatch *dispatches, uint32_t n,
+                        const vk_place *places)
+{
+    clv_plugin_device *dev = prog->dev;
+    arguments args;
+    touched t = {.n = 0};
+    memcpy(rec->places, places, prog->base.n_tensors * sizeof *places);
+    for (uint32_t i = 0; i < n && rec->sets; i++) {
+        const uint32_t n_args = prog->kernels[dispatches[i].kernel]->n_args;
+        describe(prog, rec->sets[i], &dispatches[i], places, &args);
+        if (n_args)
+            dev->api.UpdateDescriptorSets(dev->device, n_args, args.of, 0,
+                                          NULL);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        rec->waits[i] = has_to_wait(prog, places, &dispatches[i], &t);
+    rec->written = true;
+    rec->recorded = false;
+}
+
+/* --- commands ------------------------------------------------------------- */
 
 static void bind_args(const clv_plugin_program *prog, const vk_recording *rec,
                       const gpu_dispatch *d, uint32_t i)
@@ -289,15 +296,16 @@ static void record_module(const clv_plugin_program *prog,
 
 static void record_one(clv_plugin_program *prog, const vk_recording *rec,
                        const gpu_dispatch *d, uint32_t i,
-                       const int64_t *symbols, touched *t)
+                       const int64_t *symbols)
 {
     uint32_t groups[3];
+    if (rec->waits[i])
+        vk_record_kernel_barrier(prog->dev, rec->cb);
     for (uint32_t g = 0; g < 3; g++) {
         groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
         if (!groups[g])
             return;
     }
-    order(prog, rec, d, t);
     if (prog->dev->imports)
         record_module(prog, rec, d, symbols, groups);
     else
@@ -320,7 +328,6 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    touched t = {.n = 0};
     rec->recorded = false;
     VkResult result = dev->api.ResetCommandPool(dev->device, rec->pool, 0);
     if (!result)
@@ -335,7 +342,7 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);
     for (uint32_t i = 0; i < n; i++) {
-        record_one(prog, rec, &dispatches[i], i, symbols, &t);
+        record_one(prog, rec, &dispatches[i], i, symbols);
         stamp(prog, rec, i + 1);
     }
     vk_record_barrier(dev, rec->cb);

@@ -64,7 +64,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         if (result)
             vk_recording_finish(prog, rec);
     } else if (!rank && rec->value < value) {
-        result = vk_await(dev, dev->work[0]->semaphore, rec->value);
+        result = vk_await(dev, dev->work[0]->semaphore, rec->value, UINT64_MAX);
     }
     if (result)
         return vk_explain(dev, result, "making space to record", message);

@@ -21,6 +21,7 @@ typedef struct vk_flight {
     char message[CLV_MESSAGE_SIZE];
     vk_point after; /* of the other queue, which comes first; value 0: none */
     uint64_t value; /* of the semaphore once it has ended; 0: not begun */
+    uint64_t begin; /* when the driver was given it, ns */
     VkCommandPool pool;
     VkCommandBuffer *loose; /* [n_loose] of the pool */
     VkCommandBuffer *list;  /* [n_list] to submit, in order */
@@ -42,6 +43,7 @@ struct vk_work {
     uint64_t value; /* last one submitted */
     vk_flight flights[VK_FLIGHTS];
     uint64_t fed, finished; /* flights so far */
+    uint64_t end;           /* when the latest one ended, ns */
     bool ended;             /* the feeder has */
     struct vk_block *scratch;
 };
