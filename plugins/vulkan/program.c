@@ -44,6 +44,7 @@ static clv_status place_weights(clv_plugin_program *prog, const clv_compile *c)
         return CLV_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < c->n_weights; i++)
         prog->weights[c->weights[i].tensor] = find_place(&c->weights[i]);
+    memcpy(prog->places, prog->weights, n * sizeof *prog->places);
     return check_owner(prog, c->weights, c->n_weights);
 }
 
@@ -56,7 +57,6 @@ clv_status vk_program_check(const clv_command *c)
 void vk_program_places(const clv_command *command, vk_place *places)
 {
     const clv_plugin_program *prog = command->program;
-    memcpy(places, prog->weights, prog->base.n_tensors * sizeof *places);
     for (uint32_t i = 0; i < command->n_bindings; i++)
         if (!prog->weights[command->bindings[i].tensor].buffer)
             places[command->bindings[i].tensor] =

@@ -64,7 +64,8 @@ void vk_program_destroy(clv_plugin_program *prog);
 
 /* Whether a RUN keeps to what was compiled. */
 clv_status vk_program_check(const clv_command *command);
-/* Where all tensors lie in a run that was checked; places: [n_tensors]. */
+/* Where the tensors lie that a run binds, which was checked; places:
+ * [n_tensors], where weights are there already. */
 void vk_program_places(const clv_command *command, vk_place *places);
 
 /* record.c: space for n dispatches. After a failure, too, it is to be

@@ -4,26 +4,30 @@
 #include "program.h"
 #include "work.h"
 
-static bool same_places(const clv_plugin_program *prog, const vk_recording *rec)
+static bool same_places(const clv_command *command, const vk_recording *rec)
 {
-    for (uint32_t i = 0; i < prog->base.n_tensors; i++)
-        if (prog->places[i].buffer != rec->places[i].buffer ||
-            prog->places[i].begin != rec->places[i].begin ||
-            prog->places[i].end != rec->places[i].end)
+    for (uint32_t i = 0; i < command->n_bindings; i++) {
+        const uint32_t t = command->bindings[i].tensor;
+        const vk_place *now = &command->program->places[t];
+        if (now->buffer != rec->places[t].buffer ||
+            now->begin != rec->places[t].begin ||
+            now->end != rec->places[t].end)
             return false;
+    }
     return true;
 }
 
 /* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it;
  * of equal ones that of the longest ago. */
-static vk_recording *choose(clv_plugin_program *prog, const int64_t *symbols,
+static vk_recording *choose(const clv_command *command, const int64_t *symbols,
                             bool stamped, uint64_t done, int *rank)
 {
+    clv_plugin_program *prog = command->program;
     vk_recording *best = NULL;
     for (uint32_t i = 0; i < VK_RECORDINGS; i++) {
         vk_recording *rec = &prog->recordings[i];
         bool idle = rec->value <= done;
-        bool same = rec->written && same_places(prog, rec);
+        bool same = rec->written && same_places(command, rec);
         int r = same && rec->recorded && !stamped && !rec->stamps.pool &&
                         !memcmp(rec->symbols, symbols,
                                 prog->base.n_symbols * sizeof *symbols)
@@ -56,7 +60,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     if (result)
         return vk_explain(dev, result, "vkGetSemaphoreCounterValue", message);
     vk_recording *rec =
-        choose(prog, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
+        choose(command, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
     if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result =

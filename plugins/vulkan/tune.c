@@ -70,6 +70,7 @@ clv_status vk_time_program(clv_plugin_device *dev, clv_plugin_program *prog,
     vk_place *places = clv_new(host, prog->base.n_tensors * sizeof *places);
     if (!places)
         return CLV_ERR_NO_MEMORY;
+    memcpy(places, prog->weights, prog->base.n_tensors * sizeof *places);
     vk_program_places(&c, places);
     VkQueryPool pool = vk_make_queries(dev, prog->code->n_dispatches + 1);
     VkResult result = pool ? VK_SUCCESS : VK_ERROR_OUT_OF_DEVICE_MEMORY;
