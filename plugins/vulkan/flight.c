@@ -3,11 +3,7 @@
 #include "commands.h"
 #include "program.h"
 #include "trace.h"
-
-/* The host looks so long before a program is expected to end, and that part of
- * its time. */
-#define EARLY_NS 100000u
-#define EARLY_PART 16
+#include "wait.h"
 
 static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
                  const char *call)
@@ -202,12 +198,6 @@ void vk_flight_launch(vk_flight *flight)
         enqueue(dev, flight);
 }
 
-/* A shorter time counts more: too late a look costs time. */
-static uint64_t learn(uint64_t before, uint64_t now)
-{
-    return !before || now < before ? now : before + (now - before) / 8;
-}
-
 /* Its last program, whose runs take most of its time; NULL: it only copies. */
 static clv_plugin_program *program_of(const vk_flight *flight)
 {
@@ -216,42 +206,6 @@ static clv_plugin_program *program_of(const vk_flight *flight)
         if (submit->commands[i].kind == CLV_COMMAND_RUN)
             return submit->commands[i].program;
     return NULL;
-}
-
-/* A driver that blocks is some 80 us late. So where it is known what the
- * program takes, the thread blocks for most of that time, and then looks. */
-static VkResult wait_until_due(const vk_flight *flight, uint64_t begin,
-                               uint64_t run_ns)
-{
-    clv_plugin_device *dev = flight->work->dev;
-    const VkSemaphore semaphore = flight->work->semaphore;
-    const uint64_t early = EARLY_NS + run_ns / EARLY_PART;
-    const uint64_t due = begin + (run_ns > early ? run_ns - early : 0);
-    const uint64_t now = clv_queue_now();
-    uint64_t value = 0;
-    clv_spin spin = {0, 0};
-    VkResult result =
-        vk_await(dev, semaphore, flight->value, due > now ? due - now : 0);
-    if (result != VK_TIMEOUT)
-        return result;
-    do {
-        result =
-            dev->api.GetSemaphoreCounterValue(dev->device, semaphore, &value);
-        if (result || value >= flight->value)
-            return result;
-    } while (clv_spin_once(&spin, &dev->base.queue->spin, 3 * early));
-    return VK_TIMEOUT;
-}
-
-static VkResult wait(const vk_flight *flight, uint64_t begin, uint64_t run_ns)
-{
-    clv_plugin_device *dev = flight->work->dev;
-    const bool looks = run_ns && !(dev->phys->info.flags & CLV_DEVICE_SOFTWARE);
-    const VkResult result =
-        looks ? wait_until_due(flight, begin, run_ns) : VK_TIMEOUT;
-    return result == VK_TIMEOUT ? vk_await(dev, flight->work->semaphore,
-                                           flight->value, UINT64_MAX)
-                                : result;
 }
 
 clv_status vk_flight_wait(const vk_flight *flight, char *message)
@@ -263,12 +217,14 @@ clv_status vk_flight_wait(const vk_flight *flight, char *message)
     clv_plugin_program *prog = program_of(flight);
     const uint64_t begin =
         flight->begin > work->end ? flight->begin : work->end;
-    VkResult result = wait(flight, begin, prog ? prog->run_ns : 0);
+    VkResult result =
+        vk_await_due(dev, (vk_point){work->semaphore, flight->value}, begin,
+                     prog ? prog->run_ns : 0);
     if (result)
         return vk_explain(dev, result, "vkWaitSemaphores", message);
     work->end = clv_queue_now();
     if (prog)
-        prog->run_ns = learn(prog->run_ns, work->end - begin);
+        prog->run_ns = vk_learn_run(prog->run_ns, work->end - begin);
     vk_trace_collect(dev, flight);
     return CLV_OK;
 }
