@@ -1,6 +1,6 @@
 /* Products, run through OpenCL and compared with sums of doubles. (The
  * conformance kit has more shapes; it runs what a plugin chooses, these cases
- * say what is chosen.) */
+ * say what is chosen.) With the argument "all", in more formats and shapes. */
 #include "sample.h"
 #include "lower/repack.h"
 #include "ops/gemv_tensor.h"
@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+static bool all; /* the argument */
 static double tolerance = 1e-10;
 static float known; /* the scale of x, which is whole numbers up to 127 times
                        it; 0: it is not known */
@@ -186,15 +187,15 @@ static const struct {
 } formats[] = {
     {CLV_DTYPE_F32, 0, 0},
     {CLV_DTYPE_F16, 0, 0},
-    {CLV_DTYPE_BF16, 0, 0},
     {CLV_DTYPE_Q8_0, 0, 0},
     {CLV_DTYPE_Q4_0, 0, 0},
-    {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
     {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0},
-    {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 48},
     {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 6},
     {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0},
     {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 32},
+    {CLV_DTYPE_BF16, 0, 0},
+    {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0},
+    {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 48},
     {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 6},
 };
 
@@ -203,10 +204,10 @@ static void run_format(runner *r, uint32_t i)
     static const int64_t shapes[][3] = {
         {1, 96, 17}, {1, 1056, 5}, {3, 96, 9}, {2, 64, 1}, {37, 96, 70}};
     const uint32_t group = formats[i].group;
-    const bool all = formats[i].dtype == CLV_DTYPE_Q8_0;
+    const bool every = formats[i].dtype == CLV_DTYPE_Q8_0;
     for (uint32_t k = 0; k < 5; k++) {
-        if (!all && k > 1 && k < 4)
-            continue; /* they are as these, for more rows */
+        if (!every && k > (all ? 1 : 0) && k < 4)
+            continue; /* they are as these, for more rows or channels */
         product p = {formats[i].dtype,
                      formats[i].quant,
                      group,
@@ -236,7 +237,7 @@ static void test_products(void **state)
     (void)state;
     if (!r)
         skip();
-    for (uint32_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+    for (uint32_t i = 0; i < (all ? 12 : 8); i++)
         run_format(r, i);
     runner_close(r);
 }
@@ -262,7 +263,7 @@ static void test_matrix_products(void **state)
         skip();
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t k = 0; k < 5; k++) {
-            if (dtypes[i] != CLV_DTYPE_Q8_0 && k != 1 && k != 4)
+            if (dtypes[i] != CLV_DTYPE_Q8_0 && k != 4 && !(all && k == 1))
                 continue;
             product p = {dtypes[i],
                          0,
@@ -295,15 +296,15 @@ static void test_matrix_formats(void **state)
 {
     static const product cases[] = {
         {CLV_DTYPE_BF16, 0, 0, 3, 768, 33, 2, true, true, 0},
-        {CLV_DTYPE_BF16, 0, 0, 20, 96, 33, 2, true, false, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 3, 768, 33, 2, true, true, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 70, 512, 70, 0, false, false, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 33, 3, true, true, 0},
+        {CLV_DTYPE_Q5_1, 0, 0, 5, 544, 33, 3, true, false, 1e6f},
+        {CLV_DTYPE_BF16, 0, 0, 20, 96, 33, 2, true, false, 0},
         {CLV_DTYPE_Q5_K, 0, 0, 1, 1280, 33, 2, true, false, 0},
         {CLV_DTYPE_Q5_K, 0, 0, 20, 512, 70, 0, false, false, 0},
         {CLV_DTYPE_Q2_K, 0, 0, 1, 512, 17, 0, true, false, 0},
-        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 33, 3, true, true, 0},
-        {CLV_DTYPE_Q6_K, 0, 0, 20, 512, 33, 0, false, false, 0},
-        {CLV_DTYPE_Q5_1, 0, 0, 5, 544, 33, 3, true, false, 1e6f}};
+        {CLV_DTYPE_Q6_K, 0, 0, 20, 512, 33, 0, false, false, 0}};
     gpu_target target = sample_target;
     target.units = 16;
     target.plain_matrix = true;
@@ -312,7 +313,7 @@ static void test_matrix_formats(void **state)
     (void)state;
     if (!r)
         skip();
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (uint32_t i = 0; i < (all ? 10 : 5); i++) {
         tolerance = cases[i].n <= GPU_FINE_ROWS ? 1e-10 : 1e-6;
         run_product(r, &cases[i]);
     }
@@ -326,15 +327,15 @@ static void test_warp_groups(void **state)
 {
     static const product cases[] = {
         {CLV_DTYPE_F16, 0, 0, 37, 256, 70, 3, true, true, 0},
-        {CLV_DTYPE_BF16, 0, 0, 37, 256, 150, 0, true, false, 0},
         {CLV_DTYPE_Q8_0, 0, 0, 9, 1152, 150, 3, true, true, 0},
         {CLV_DTYPE_Q4_0, 0, 0, 70, 384, 130, 0, false, false, 1e6f},
         {CLV_DTYPE_Q4_K, 0, 0, 20, 512, 33, 0, false, true, 0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 64, 20, 384, 70, 0, false, true, 0},
+        {CLV_DTYPE_BF16, 0, 0, 37, 256, 150, 0, true, false, 0},
         {CLV_DTYPE_Q5_K, 0, 0, 20, 768, 33, 3, true, false, 0},
         {CLV_DTYPE_Q6_K, 0, 0, 33, 512, 70, 2, true, false, 0},
         {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 20, 384, 150, 3, true, false,
          0},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 64, 20, 384, 70, 0, false, true, 0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 33, 256, 70, 0, true, false,
          0}};
     gpu_target target = sample_warp_groups;
@@ -346,7 +347,7 @@ static void test_warp_groups(void **state)
     for (uint32_t units = 1; units <= 16; units += 15) {
         target.units = units;
         runner_set(r, &target);
-        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (uint32_t i = 0; i < (all ? 10 : 5); i++)
             run_product(r, &cases[i]);
     }
     tolerance = 1e-10;
@@ -361,9 +362,9 @@ static void test_warp_group_bytes(void **state)
         {CLV_DTYPE_I8, CLV_QUANT_PER_TENSOR, 0, 37, 512, 70, 3, true, true, 0},
         {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 9, 1536, 150, 0, true, false,
          0},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 256, 33, 1, false, true,
-         0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 20, 768, 130, 0, true, true,
+         0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 256, 33, 1, false, true,
          0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_TENSOR, 0, 70, 512, 33, 0, false, false,
          0}};
@@ -376,7 +377,7 @@ static void test_warp_group_bytes(void **state)
     for (uint32_t units = 1; units <= 16; units += 15) {
         target.units = units;
         runner_set(r, &target);
-        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t i = 0; i < (all ? 5 : 3); i++) {
             sample b = {0};
             build_product(&b, &cases[i]);
             assert_true(has_kernel(&target, &b.g, "gemm_wgmma_int8"));
@@ -398,9 +399,9 @@ static void test_matrix_integers(void **state)
         {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 96, 8, 576, 33, 2, true, false, 0},
         {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 140, 1088, 150, 1, true, true,
          0},
+        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 96, 20, 192, 33, 0, true, true, 0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_CHANNEL, 0, 37, 512, 70, 1, false, true,
          1e6f},
-        {CLV_DTYPE_I8, CLV_QUANT_PER_GROUP, 96, 20, 192, 33, 0, true, true, 0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 128, 20, 256, 33, 0, true, true,
          0}};
     gpu_target target = sample_target;
@@ -411,7 +412,7 @@ static void test_matrix_integers(void **state)
     (void)state;
     if (!r)
         skip();
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (uint32_t i = 0; i < (all ? 6 : 4); i++) {
         tolerance = cases[i].n <= GPU_FINE_ROWS ? 1e-10
                     : cases[i].n <= 8           ? 1e-6
                                                 : 1e-4;
@@ -507,12 +508,12 @@ static void test_staged(void **state)
 {
     static const product cases[] = {
         {CLV_DTYPE_Q4_0, 0, 0, 1, 2112, 37, 3, true, true, 0},
-        {CLV_DTYPE_Q8_0, 0, 0, 1, 1056, 70, 0, true, false, 0},
         {CLV_DTYPE_Q4_K, 0, 0, 1, 1280, 33, 2, false, false, 0},
-        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 5, 0, true, false, 0},
         {CLV_DTYPE_F32, 0, 0, 1, 399, 37, 1, true, false, 0},
-        {CLV_DTYPE_BF16, 0, 0, 1, 783, 9, 0, false, false, 0},
         {CLV_DTYPE_I8, CLV_QUANT_PER_CHANNEL, 0, 1, 1046, 17, 3, true, true, 0},
+        {CLV_DTYPE_Q8_0, 0, 0, 1, 1056, 70, 0, true, false, 0},
+        {CLV_DTYPE_Q6_K, 0, 0, 1, 1280, 5, 0, true, false, 0},
+        {CLV_DTYPE_BF16, 0, 0, 1, 783, 9, 0, false, false, 0},
         {CLV_DTYPE_I4, CLV_QUANT_PER_GROUP, 6, 1, 390, 17, 0, true, false, 0}};
     gpu_target target = sample_target;
     target.units = 16; /* that groups of a few teams keep busy */
@@ -520,7 +521,7 @@ static void test_staged(void **state)
     (void)state;
     if (!r)
         skip();
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (uint32_t i = 0; i < (all ? 8 : 4); i++)
         run_variants(r, &target, &cases[i], "gemv_staged", 5);
     runner_close(r);
 }
@@ -567,8 +568,9 @@ static void test_bytes(void **state)
     runner_close(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_matrix_products),
