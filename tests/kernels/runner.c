@@ -1,4 +1,5 @@
 #include "runner.h"
+#include "glsl.h"
 #include "ptx.h"
 
 #define CL_TARGET_OPENCL_VERSION 120
@@ -269,13 +270,9 @@ void runner_glsl(runner *r, const gpu_code *code)
             known++;
         if (known < r->n_glsl)
             continue;
-        FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env "
-                                   "vulkan1.1 -o /dev/null >&2",
-                           "w");
-        assert_non_null(pipe);
-        fputs(k->source, pipe);
-        if (pclose(pipe))
-            fail_msg("%s: glslang refuses it:\n%s", k->name, k->source);
+        const char *why = test_glsl_refusal(k->source);
+        if (why)
+            fail_msg("%s: %s\n%s", k->name, why, k->source);
         assert_true(r->n_glsl < MAX_KERNELS);
         r->glsl[r->n_glsl++] = strdup(k->source);
     }

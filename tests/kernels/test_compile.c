@@ -3,6 +3,7 @@
  * it. With the argument "all", products are in every format, and else in one of
  * each kind. */
 #include "graph.h"
+#include "glsl.h"
 #include "kernels.h"
 #include "ptx.h"
 #include "tune/tune.h"
@@ -188,19 +189,13 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
     unlink(path);
 }
 
-/* By the compiler's program: Debian's libshaderc.so lacks what it is made of.
- */
 static void compile_glsl(compiler *c, const gpu_kernel *kernel)
 {
-    FILE *pipe = popen(GLSLANG " --stdin -S comp -V --target-env vulkan1.1 "
-                               "-o /dev/null >&2",
-                       "w");
-    assert_non_null(pipe);
-    fputs(kernel->source, pipe);
-    if (pclose(pipe)) {
-        show(kernel, "glslang refuses it");
-        c->failed = true;
-    }
+    const char *why = test_glsl_refusal(kernel->source);
+    if (!why)
+        return;
+    show(kernel, why);
+    c->failed = true;
 }
 
 /* Lowers and compiles the graph for the compiler's target. */
