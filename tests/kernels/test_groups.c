@@ -1,5 +1,6 @@
 /* Products that share their x as one kernel, by matrix instructions in plain
- * code, compared with sums of doubles. */
+ * code, compared with sums of doubles. With the argument "all", in more
+ * formats. */
 #include "sample.h"
 #include "ops/gemv_tensor.h"
 
@@ -13,6 +14,7 @@
 
 #define MOST_OUT 200
 
+static bool all;              /* the argument */
 static int64_t group_in = 96; /* channels of x */
 static double tolerance = 1e-10;
 
@@ -362,12 +364,14 @@ static void test_groups(void **state)
     (void)state;
     if (!r)
         skip();
-    run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 1, false, 40);
+    if (all) {
+        run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 1, false, 40);
+        run_glu(r, CLV_DTYPE_Q8_0, 1, 50, false, false);
+    }
     run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, 1, false, 40);
     run_three(r, CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_0, 5, true, 40);
     run_all_turned(r, &target);
     run_two_turned(r);
-    run_glu(r, CLV_DTYPE_Q8_0, 1, 50, false, false);
     run_glu(r, CLV_DTYPE_I8, 1, 50, false, false);
     run_glu(r, CLV_DTYPE_F16, 3, 50, false, true);
     runner_close(r);
@@ -404,16 +408,20 @@ static void test_warp_groups(void **state)
         skip();
     tolerance = 1e-5; /* exp() of products of halves */
     for (group_in = 128; group_in <= 4352; group_in += 4224) {
-        run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 19, false, 150);
-        run_glu(r, CLV_DTYPE_Q4_0, 10, 70, true, false);
+        if (all || group_in == 128)
+            run_three(r, CLV_DTYPE_Q8_0, CLV_DTYPE_Q8_0, 19, false, 150);
+        if (all || group_in > 128)
+            run_glu(r, CLV_DTYPE_Q4_0, 10, 70, true, false);
     }
     group_in = 256;
     run_three(r, CLV_DTYPE_F16, CLV_DTYPE_Q4_K, 9, true, 40);
-    run_three(r, CLV_DTYPE_BF16, CLV_DTYPE_BF16, 40, true, 130);
     run_glu(r, CLV_DTYPE_BF16, 37, 50, false, true);
-    run_glu(r, CLV_DTYPE_Q6_K, 9, 140, true, false);
-    run_three(r, CLV_DTYPE_I8, CLV_DTYPE_I8, 19, false, 150);
     run_glu(r, CLV_DTYPE_I8, 10, 70, true, false);
+    if (all) {
+        run_three(r, CLV_DTYPE_BF16, CLV_DTYPE_BF16, 40, true, 130);
+        run_glu(r, CLV_DTYPE_Q6_K, 9, 140, true, false);
+        run_three(r, CLV_DTYPE_I8, CLV_DTYPE_I8, 19, false, 150);
+    }
     assert_int_equal(count_dispatches(&target, 12), 3);
     target.disabled = "fuse_rms_norm";
     assert_int_equal(count_dispatches(&target, 12), 4);
@@ -422,8 +430,9 @@ static void test_warp_groups(void **state)
     runner_close(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_warp_groups),

@@ -42,14 +42,19 @@ static void judge_product(const sample *b, const product *p, uint32_t scales,
                           const char *what)
 {
     judge j = {0, 0};
-    for (int64_t i = 0; i < p->n; i++)
-        for (int64_t o = 0; o < p->out; o++) {
+    double *w = malloc((size_t)p->in * sizeof *w); /* a row, decoded once */
+    assert_non_null(w);
+    for (int64_t o = 0; o < p->out; o++) {
+        for (int64_t c = 0; c < p->in; c++)
+            w[c] = sample_value(b, 1, o, c) * scale_of(b, p, scales, o, c);
+        for (int64_t i = 0; i < p->n; i++) {
             double sum = p->bias ? sample_value(b, 3, 0, o) : 0;
             for (int64_t c = 0; c < p->in; c++)
-                sum += sample_value(b, 0, i, c) * sample_value(b, 1, o, c) *
-                       scale_of(b, p, scales, o, c);
+                sum += sample_value(b, 0, i, c) * w[c];
             judge_expect(&j, sample_value(b, 2, i, o), sum);
         }
+    }
+    free(w);
     judge_conclude(&j, tolerance, what);
 }
 
