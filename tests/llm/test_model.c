@@ -127,10 +127,10 @@ static void test_experts(void **state)
     static const struct {
         uint32_t all, used, dtype;
         double tolerance;
-    } cases[] = {{4, 2, CLV_DTYPE_F32, 1e-5},   {5, 5, CLV_DTYPE_Q4_0, 3e-2},
-                 {1, 1, CLV_DTYPE_F32, 1e-5},   {3, 3, CLV_DTYPE_F16, 1e-3},
-                 {17, 4, CLV_DTYPE_BF16, 1e-3}, {4, 4, CLV_DTYPE_Q8_0, 3e-2}};
-    for (size_t i = 0; i < (all ? 6 : 2); i++) {
+    } cases[] = {{4, 2, CLV_DTYPE_F32, 1e-5},  {1, 1, CLV_DTYPE_F32, 1e-5},
+                 {3, 3, CLV_DTYPE_F16, 1e-3},  {17, 4, CLV_DTYPE_BF16, 1e-3},
+                 {4, 4, CLV_DTYPE_Q8_0, 3e-2}, {5, 5, CLV_DTYPE_Q4_0, 3e-2}};
+    for (size_t i = 0; i < 6; i += all ? 1 : 5) {
         tiny_params p = tiny_defaults();
         p.n_experts = cases[i].all;
         p.n_experts_used = cases[i].used;
