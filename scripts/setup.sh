@@ -8,7 +8,7 @@ set -eu
 # docs/dependencies.md explains. SETUP_EXTRA adds packages (the fuzzers' clang).
 packages="gcc g++ libc6-dev make meson ninja-build pkg-config python3
 libltdl-dev libedit-dev libelf-dev libinih-dev libpcre2-dev libutf8proc-dev libcjson-dev
-libcmocka-dev libvulkan-dev glslang-dev glslang-tools spirv-tools
+libcmocka-dev libvulkan-dev glslang-dev spirv-tools
 mesa-vulkan-drivers vulkan-validationlayers opencl-headers ocl-icd-opencl-dev
 pocl-opencl-icd libeigen3-dev
 ${SETUP_EXTRA:-}"
@@ -49,7 +49,7 @@ fi
 
 # Not Debian: the build's own checks decide; say what they will look for.
 absent=
-for tool in cc c++ meson ninja pkg-config python3 glslangValidator; do
+for tool in cc c++ meson ninja pkg-config python3; do
     command -v $tool >/dev/null || absent="$absent $tool"
 done
 if command -v pkg-config >/dev/null; then

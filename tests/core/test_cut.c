@@ -239,7 +239,7 @@ static void try_gpus(const char *a, const char *b, const char *setting)
     snprintf(devices, sizeof devices, "%s,%s", a, b);
     test_context t = gpu_context(devices, setting);
     assert_int_equal(clv_context_device_count(t.ctx), 2);
-    const int count = all ? 3 : 1;
+    const int count = all ? 3 : 2;
     direct = 0;
     assert_int_equal(try_plans(&t, &r, 7, ROUNDED, count), count);
     assert_int_equal(try_plans(&t, &r, 0, ROUNDED, count), count);
