@@ -82,7 +82,9 @@ static clv_status check_binding(clv_device *dev, const core_program *prog,
         seen[b->tensor])
         return core_device_error(
             dev, CLV_ERR_INVALID,
-            "tensor %u is unknown, not for a run or bound twice", b->tensor);
+            "tensor %u is unknown, a weight, one that the program does not "
+            "touch or bound twice",
+            b->tensor);
     seen[b->tensor] = 1;
     const clv_tensor_desc *desc = &prog->tensors[b->tensor];
     uint32_t access = desc->usage == CLV_USAGE_INPUT
