@@ -151,7 +151,7 @@ static clv_status leave_out_untouched(core_program *prog,
                                   info->n_untouched);
     for (uint32_t i = 0; i < info->n_untouched; i++) {
         const uint32_t t = info->untouched[i];
-        if (t >= prog->n_tensors || !prog->binds[t] ||
+        if (t >= prog->n_tensors ||
             prog->tensors[t].usage != CLV_USAGE_TRANSIENT ||
             (i && t <= info->untouched[i - 1]))
             return core_device_broken(prog->dev, "program_info",

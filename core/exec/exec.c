@@ -182,7 +182,7 @@ clv_status clv_exec_bind(clv_exec *exec, clv_value state, clv_tensor *tensor)
     if (!exec->states[state] && core_exec_has_state(exec->plan, state))
         exec->n_unbound--;
     exec->states[state] = tensor;
-    exec->settled = exec->begun = 0;
+    exec->settled_moves = exec->start_moves = 0;
     return CLV_OK;
 }
 

@@ -94,12 +94,13 @@ struct clv_exec {
     core_exec_sync sync;
     struct core_file_reader *reader; /* NULL: nothing is read from files */
     uint32_t n_unbound;              /* states without memory */
-    /* 1 + clv_context.state_moves while contents of states are where its runs
-     * need them and leave them; 0: not known. And when its latest run began,
-     * if it moved none. */
-    uint64_t settled, begun;
-    uint64_t run; /* runs begun */
-    bool observe; /* by the planner: devices record the next run */
+    /* 1 + clv_context.state_moves as of which states are where its runs need
+     * them and leave them; 0: not known. */
+    uint64_t settled_moves;
+    uint64_t start_moves; /* the same when its latest run started, if that moved
+                             none; else 0 */
+    uint64_t run;         /* how many of its runs have started */
+    bool observe;         /* by the planner: devices record the next run */
     core_exec_run latest;
     uint64_t limit_ns;        /* for a step to end; UINT64_MAX: none */
     clv_device *short_device; /* that could not be compiled for */

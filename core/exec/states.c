@@ -140,21 +140,21 @@ static uint64_t count_moves(const clv_exec *exec)
 clv_status core_exec_bring_states(clv_exec *exec)
 {
     const uint64_t moves = count_moves(exec);
-    if (exec->settled == moves)
+    if (exec->settled_moves == moves)
         return CLV_OK;
     CLV_TRY(bring_all(exec));
-    exec->settled = 0;
-    exec->begun = count_moves(exec) == moves ? moves : 0;
+    exec->settled_moves = 0;
+    exec->start_moves = count_moves(exec) == moves ? moves : 0;
     return CLV_OK;
 }
 
 clv_status core_exec_leave_states(clv_exec *exec)
 {
     const uint64_t moves = count_moves(exec);
-    if (exec->settled == moves)
+    if (exec->settled_moves == moves)
         return CLV_OK;
     CLV_TRY(note_written(exec, true));
-    exec->settled =
-        exec->begun == moves && count_moves(exec) == moves ? moves : 0;
+    exec->settled_moves =
+        exec->start_moves == moves && count_moves(exec) == moves ? moves : 0;
     return CLV_OK;
 }

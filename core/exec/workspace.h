@@ -19,9 +19,9 @@ typedef struct core_part_memory {
 
 struct clv_workspace {
     clv_context *ctx;
-    clv_tensor **shared;     /* [1 + ctx->n_devices] for all devices: the host's
-                                own, and of the kind that each device sees too; NULL
-                                where nothing needs it */
+    /* [1 + ctx->n_devices], for all devices: in the host's own memory, and in
+     * that of each device which the host sees. NULL: nothing needs it. */
+    clv_tensor **shared;
     core_part_memory *parts; /* [ctx->n_devices] */
     uint64_t serial;
     uint32_t n_runs; /* that were made for it */

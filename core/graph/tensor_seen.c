@@ -1,6 +1,6 @@
 /*
- * Tensors in memory of a device that the host sees, too. A device that imports
- * none of the host's copies from there and to there all the same.
+ * Tensors in memory of a device that the host sees, too. A device that cannot
+ * import the host's memory copies from and to this directly.
  */
 #include "tensor.h"
 #include "../base/error.h"

@@ -4,8 +4,8 @@
  */
 #include "wait.h"
 
-/* It looks so long before the work is expected to end, and that part of its
- * time; and three times as long in all. */
+/* It begins to look so long before the work is expected to end, and that part
+ * of the work's time. It looks for three times as long, at the most. */
 #define EARLY_NS 100000u
 #define EARLY_PART 16
 

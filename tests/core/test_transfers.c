@@ -425,7 +425,7 @@ static uint32_t wander(const char *settings, uint32_t seed)
         const int device = test_below(&r, 4) == 0;
         const int32_t row = (int32_t)test_below(&r, ROWS);
         const uint32_t what = test_below(&r, 16);
-        n_settled += s.execs[what < 11][device]->settled ==
+        n_settled += s.execs[what < 11][device]->settled_moves ==
                      1 + atomic_load(&s.t.ctx->state_moves);
         if (what < 11) {
             assert_row(&s, device, row, want[row]);
