@@ -55,7 +55,7 @@ class Quantize(cli.Case):
 
     def quantized(self, model, kind, *args):
         """Rows of the table by tensor, and the total."""
-        window = ("-c", 128) if cli.SANITIZED else ()
+        window = ("-c", 32) if cli.SANITIZED else ()
         rows = self.good("quantize", model, self.path("out.gguf"), kind, *args,
                          *window, "-o", "json").json
         return {row["tensor"]: row for row in rows[:-1]}, rows[-1]
@@ -65,7 +65,7 @@ class Quantize(cli.Case):
         shorter windows: enough for all code to run, too little for perplexities
         to tell."""
         if cli.SANITIZED:
-            size = min(size, 600)
+            size = min(size, 150)
         with open(cli.shared("text", "heldout.txt"), "rb") as f:
             f.seek(start)
             return self.write("text-%d.txt" % start,
@@ -138,7 +138,7 @@ class Quantize(cli.Case):
         """Channels of outliers that a file has not."""
         out = self.path("w8a8.gguf")
         self.good("quantize", self.input, out, "w8a8", "--calibrate",
-                  self.text(0, 600), "-q")
+                  self.text(0, 150), "-q")
         with open(out, "r+b") as f:  # the channels of the last matrix
             f.seek(-64, os.SEEK_END)
             f.write(b"\xff" * 64)

@@ -168,7 +168,8 @@ class Text(cli.Case):
     def test_perplexity_with_a_cache_of_q8_0(self):
         f16, q8_0 = (self.good(
             "perplexity", "-m", cli.NANO, "-f",
-            cli.shared("text", "heldout.txt"), "--chunks", 4, "-o", "json",
+            cli.shared("text", "heldout.txt"), "--chunks",
+            1 if cli.SANITIZED else 4, "-o", "json",
             "--kv-type", kv).json["ppl"] for kv in ("f16", "q8_0"))
         self.assertNotEqual(f16, q8_0)
         self.assertLess(abs(q8_0 / f16 - 1), 0.005)
@@ -249,7 +250,9 @@ class Streams(cli.Case):
             self.assertTrue(err.endswith("cleave run: interrupted\n"), err)
 
     def test_progress_shows_on_a_terminal_only(self):
-        text = self.write("text.txt", "import os\nimport sys\n" * 400)
+        # Sanitizers make it slow enough to be shown with less of it, too.
+        text = self.write("text.txt", "import os\nimport sys\n" *
+                          (40 if cli.SANITIZED else 400))
         args = [cli.TOOL, "perplexity", "-m", cli.NANO, "-f", text, "-c", "64"]
         try:
             ours, theirs = pty.openpty()
