@@ -2,8 +2,7 @@
  * LOWER_ONLY they are made, and no compiler is run: sanitizers see nothing of
  * it. With the argument "all", portable products are in every format, and else
  * in one of each kind; PTX is in every format anyway, as the assembler spills
- * where nobody expects it. It is assembled for sm_89, whose instructions and
- * registers are those of sm_80, with "all" alone. */
+ * where nobody expects it. */
 #include "graph.h"
 #include "glsl.h"
 #include "kernels.h"
@@ -161,8 +160,7 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
     const uint32_t n_archs =
         !PTXAS[0] || !(c->assembles || strstr(kernel->source, "asm")) ? 0
         : closed                                                      ? 1
-        : all                                                         ? 3
-                                                                      : 2;
+                                                                      : 3;
     char path[] = "/tmp/cleave-ptx-XXXXXX", command[512];
     const int file = mkstemp(path);
     assert_true(file >= 0);
