@@ -103,11 +103,11 @@ static clv_status open_and_close(void *arg)
     return status;
 }
 
-/* Without a probe: test_all. */
 static void test_contexts(void **state)
 {
     (void)state;
-    char always[] = "always", once[] = "auto";
+    char off[] = "off", always[] = "always", once[] = "auto";
+    test_allocations(open_and_close, off);
     test_allocations(open_and_close, always);
     test_allocations(open_and_close, once);
 }

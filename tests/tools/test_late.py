@@ -24,13 +24,13 @@ def settings(*values):
 class Case(cli.Case):
     """The hostile plugin's two devices come first, then the CPU."""
 
+    right = None  # the CPU's text
+
     def arguments(self, mode, *values, devices="hostile,cpu"):
         return [*PROMPT, *settings(
             "core.plugin_dirs=%s:%s" % (HOSTILE, CPU),
             "core.plugins=hostile,cpu", "core.allow_unsafe_plugins=on",
             "core.devices=" + devices, "hostile.mode=" + mode, *values)]
-
-    right = None  # the CPU's text
 
     def goes_on(self, mode, *says, **kwargs):
         """The text is the CPU's, and the messages say each of those things."""

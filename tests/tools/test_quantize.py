@@ -65,7 +65,7 @@ class Quantize(cli.Case):
         shorter windows: enough for all code to run, too little for perplexities
         to tell."""
         if cli.SANITIZED:
-            size = min(size, 150)
+            size = min(size, 300)  # several windows
         with open(cli.shared("text", "heldout.txt"), "rb") as f:
             f.seek(start)
             return self.write("text-%d.txt" % start,
