@@ -2,7 +2,7 @@
 #include "ops/series_shape.h"
 
 #define LONG_STRIPS 32 /* of a compute unit, for a step alone to be long */
-#define MOST_QUADS 16  /* of x, that an item has in registers */
+#define MOST_OCTETS 8  /* of x, that an item has in registers */
 
 /* ------------------------------------------------------------------------ */
 /* What is taken                                                             */
@@ -123,12 +123,12 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
     gpu_puts(text, "}\n");
 }
 
-/* Quads of x that an item loads before it uses them. */
-static int64_t quads_of(const gpu_step *step, const gpu_series_shape *s)
+/* Octets of x that an item loads before it uses them. */
+static int64_t octets_of(const gpu_step *step, const gpu_series_shape *s)
 {
-    const int64_t most = step->fused.has_norm ? MOST_QUADS / 2 : MOST_QUADS;
+    const int64_t most = step->fused.has_norm ? MOST_OCTETS / 2 : MOST_OCTETS;
     const int64_t all =
-        (gpu_step_blocks(step) * 8 + s->warps * 32 - 1) / (s->warps * 32);
+        (gpu_step_blocks(step) * 4 + s->warps * 32 - 1) / (s->warps * 32);
     return all < most ? all : most;
 }
 
@@ -156,7 +156,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
     static const char *const words[] = {
         "STREAMS",   "TILES",      "BLOCKS",   "EACH",       "STRIPS",
         "NORM",      "ACTIVATION", "ROPE",     "ADDED",      "OUTPUTS",
-        "ADDEND",    "X_ROW",      "GAIN_ROW", "QUADS",      "FIND_STRIP",
+        "ADDEND",    "X_ROW",      "GAIN_ROW", "OCTETS",     "FIND_STRIP",
         "FIND_ROWS", "GAIN",       "EPS",      "IS_ROTATED", "HEAD",
         "APART",     "ANGLE",      "ADD_BIAS", "STORE",      "PAIRS_ROTATED"};
     const gpu_fused *f = &steps[i].fused;
@@ -188,7 +188,8 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
         gpu_printf(text,
                    "#define ADDEND(o) args.%s.ReadScalar(0, 0, 0, 0, o)\n",
                    added[i]);
-    gpu_printf(text, "#define QUADS %lld\n", (long long)quads_of(&steps[i], s));
+    gpu_printf(text, "#define OCTETS %lld\n",
+               (long long)octets_of(&steps[i], s));
     gpu_printf(text, "#define X_ROW (%s + args.%s.Row(0, 0, 0, 0))\n", its->x,
                its->x);
     if (f->has_norm)
@@ -208,6 +209,7 @@ static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         if (i)
             gpu_puts(text, "    MEET(MEETING)\n");
+        gpu_printf(text, "    BEGIN_STEP(%u)\n", (unsigned)i);
         if (steps[i].attends)
             put_attention(text, &s->attention);
         else
@@ -246,7 +248,7 @@ static void define_shape(gpu_call *call, const gpu_series_shape *s, uint32_t n)
     gpu_call_define(call, "FLIGHT", s->flight);
     gpu_call_define(call, "SLOT", s->slot_bytes);
     gpu_call_define(call, "X_AT", s->x_at);
-    gpu_call_define(call, "SUMS_AT", s->sums_at);
+    gpu_call_define(call, "UNITS_AT", s->units_at);
     gpu_call_define(call, "STAGES_AT", s->stages_at);
     gpu_call_define(call, "RING_BYTES", s->ring_bytes);
     gpu_call_define(call, "GROUPS", s->groups);
@@ -305,6 +307,8 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     gpu_use_tiles(&call, target);
     gpu_call_use(&call, target->nvidia_ptx ? gpu_template_series_opencl
                                            : gpu_template_series_plain_opencl);
+    gpu_call_use(&call, s.form.bits > 8 ? gpu_template_series_halves_opencl
+                                        : gpu_template_series_bytes_opencl);
     gpu_call_use(&call, locate.data);
     gpu_tile_defines(&call, s.product);
     define_shape(&call, &s, n);

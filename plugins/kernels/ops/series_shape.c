@@ -8,7 +8,8 @@
 #define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
 #define FLIGHT_BYTES 81920 /* under way at a time, or one stage */
 #define PLACES_BYTES (8 * GPU_MAX_ARGS) /* addresses, by code/repeat.c */
-#define SUM_BYTES 64 /* of a warp, for its sums of a row of tiles */
+#define UNIT_BYTES 16 /* of x, at the most: series_bytes_opencl.clt */
+#define SUM_BYTES 64  /* of a warp, for its sums of a row of tiles */
 
 static int64_t copy_warps(const gpu_target *target)
 {
@@ -71,8 +72,10 @@ static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
     const int64_t round = s->warps * s->slot_bytes;
     s->sums = most_sums(steps, n, s);
     s->x_at = MOST_STAGES * 16;
-    s->sums_at = s->x_at + blocks * 128;
-    s->stages_at = s->sums_at + blocks * s->form.subs * 16;
+    const bool bytes = s->form.bits <= 8;
+    const int64_t units = bytes ? blocks * s->form.subs * UNIT_BYTES : 0;
+    s->units_at = s->x_at + blocks * (bytes ? 96 : 128);
+    s->stages_at = (s->units_at + units + 127) / 128 * 128;
     s->stages =
         ((int64_t)target->wgmma_bytes - 256 - plain_local(s) - s->stages_at) /
         round;

@@ -10,10 +10,10 @@ typedef struct gpu_series_shape {
     const gpu_node *product; /* the first */
     gpu_tile_form form;      /* of all weights */
     int64_t groups, warps;
-    int64_t stages, tiles;            /* of the ring; of a slot */
-    int64_t slot_bytes;               /* of a warp, in a stage */
-    int64_t flight;                   /* stages that are asked for at a time */
-    int64_t x_at, sums_at, stages_at; /* bytes, in the ring */
+    int64_t stages, tiles;             /* of the ring; of a slot */
+    int64_t slot_bytes;                /* of a warp, in a stage */
+    int64_t flight;                    /* stages that are asked for at a time */
+    int64_t x_at, units_at, stages_at; /* bytes, in the ring */
     int64_t ring_bytes;
     int64_t sums; /* rows of tiles whose sums a group keeps at a time */
     gpu_attention attention; /* if a step is one */
