@@ -81,9 +81,10 @@ typedef struct gpu_target {
                              attentions between them, are one kernel, whose
                              groups wait for each other, one to a compute
                              unit; with wgmma_bytes */
-    bool repeats;         /* kernels may have the arguments of several layers:
-                             where to launch one with many takes the host no
-                             longer than one with few. OpenCL C only */
+    uint32_t repeats;     /* layers whose arguments a kernel may have, at the
+                             most; OpenCL C only */
+    uint32_t apart;       /* layers that are kernels of their own before: while
+                             these run, the host gets a longer one ready */
     bool coop_matrix;     /* KHR cooperative matrices of f16, 16 x 16 x 16 */
     bool coop_bytes;      /* and of signed bytes, 16 x 16 x 32 */
     bool unified;         /* memory is the host's */

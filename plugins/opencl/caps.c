@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+#define LAYERS                                                                 \
+    6 /* that are one kernel: launches and the first copies of                 \
+         each cost some 3 us a layer */
+#define LAYERS_APART 2 /* before: a long launch takes the host some 100 us */
+
 static uint32_t compute_capability(const clv_plugin_device *dev)
 {
     return ocl_compute_capability(dev->cl, dev->props->platform,
@@ -56,6 +61,8 @@ clv_status ocl_target(clv_plugin_device *dev)
                       compute_capability(dev) >= GPU_PTX_LEAST,
         .plain_matrix = option_is(dev, "matrix", "plain"),
         .series = option_is(dev, "series", "on"),
+        .repeats = LAYERS,
+        .apart = LAYERS_APART,
         .unified = dev->zero_copy,
         .states = option_is(dev, "kv", "weights") ? GPU_STATES_WEIGHTS
                   : option_is(dev, "kv", "auto") && !p->is_cpu

@@ -134,7 +134,7 @@ static clv_status describe_target(clv_plugin_device *dev,
     t->language = GPU_OPENCL_C;
     t->nvidia_ptx = true;
     t->series = option_is(dev, "series", "on");
-    t->repeats = true;
+    t->repeats = UINT32_MAX; /* as many as there are arguments for */
     t->fp16 = answers->fp16;
     t->fp16_storage = t->int8_storage = true;
     t->int_dot = answers->int_dot;

@@ -167,6 +167,7 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
     close(file);
     snprintf(command, sizeof command,
              CLANG " -x cl -cl-std=CL1.2 -Dasm=__asm__ -Wno-everything"
+                   " -Werror=pedantic"
                    " --target=nvptx64-nvidia-nvcl -Xclang"
                    " -finclude-default-header -include " NVPTX_H
                    " -Xclang -target-cpu"
@@ -744,7 +745,8 @@ static void test_ptx_series(void **state)
         skip();
     set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
-    c.target.series = c.target.repeats = true;
+    c.target.series = true;
+    c.target.repeats = UINT32_MAX;
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < n; i++)
         compile_series(&c, cases[i][0], cases[i][1], 4096, 14336);

@@ -13,7 +13,7 @@
 static const gpu_target target = {.max_group = 256,
                                   .max_group_size = {256, 256, 64},
                                   .local_bytes = 32768,
-                                  .repeats = true};
+                                  .repeats = UINT32_MAX};
 
 static const char text[] = "KERNEL\n{\n"
                            "    for (int r = 0; r < REPEATS; r++) {\n"
@@ -96,13 +96,34 @@ static void test_repeated(void **state)
     assert_int_equal(gpu_build_kept(&b), CLV_OK);
     assert_int_equal(b.code->n_kernels, 2);
     expect(&b, 1, 2, 1);
-    without.repeats = false;
+    without.repeats = 0;
     b.target = &without;
     add(&b, text, 1);
     add(&b, text, 2);
     assert_int_equal(b.code->n_dispatches, 4);
     expect(&b, 2, 1, 1);
     expect(&b, 3, 1, 2);
+    end(&b);
+}
+
+/* Some are kernels of their own, and then so many are one at the most. */
+static void test_apart(void **state)
+{
+    gpu_target some = target;
+    gpu_builder b = begin();
+    (void)state;
+    some.repeats = 3;
+    some.apart = 2;
+    b.target = &some;
+    for (uint32_t i = 0; i < 10; i++)
+        add(&b, text, 1 + i);
+    assert_int_equal(gpu_build_kept(&b), CLV_OK);
+    assert_int_equal(b.code->n_dispatches, 5);
+    expect(&b, 0, 1, 1);
+    expect(&b, 1, 1, 2);
+    expect(&b, 2, 3, 3);
+    expect(&b, 3, 3, 6);
+    expect(&b, 4, 2, 9);
     end(&b);
 }
 
@@ -197,9 +218,9 @@ static void test_space(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_repeated), cmocka_unit_test(test_same),
-        cmocka_unit_test(test_others),   cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_space),
+        cmocka_unit_test(test_repeated), cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_same),     cmocka_unit_test(test_others),
+        cmocka_unit_test(test_groups),   cmocka_unit_test(test_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

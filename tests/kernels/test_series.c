@@ -2,6 +2,7 @@
  * the same by a kernel each. */
 #include "sample.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ typedef struct layer {
     uint32_t repeats; /* layers behind it that are the same, of as many
                          queries as heads */
     uint32_t kernels; /* dispatches that they take as a series */
+    float odd;        /* a channel of x; 0: as the others */
 } layer;
 
 static int64_t queries_of(const layer *c)
@@ -37,6 +39,7 @@ static int64_t queries_of(const layer *c)
 
 typedef struct made {
     sample b;
+    uint32_t x;
     uint32_t seen, keys, values; /* of the last layer */
     uint32_t gains[2 * MAX_LAYERS], n_gains;
 } made;
@@ -174,6 +177,8 @@ static void fill(made *m, const layer *c, const inputs *in)
             sample_fill(&m->b, t);
     *(int32_t *)m->b.data[in->pos] = c->past ? PAST_ROWS - 40 : 3;
     *(int32_t *)m->b.data[in->ids] = 2;
+    if (c->odd)
+        ((float *)m->b.data[m->x])[c->heads / 2] = c->odd;
     const bool blocks = clv_format_of(c->dtype)->elements == 256;
     const bool bytes = c->dtype == CLV_DTYPE_Q8_0 || c->dtype == CLV_DTYPE_I8;
     for (uint32_t i = 0; i < m->n_gains; i++)
@@ -190,7 +195,7 @@ static void make(made *m, const layer *c)
     inputs in;
     memset(m, 0, sizeof *m);
     graph_init(&m->b.g);
-    in.x = add(m, CLV_USAGE_INPUT, 1, c->heads);
+    in.x = m->x = add(m, CLV_USAGE_INPUT, 1, c->heads);
     in.before = add(m, CLV_USAGE_INPUT, 1, c->hidden);
     in.pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
     in.ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
@@ -214,6 +219,10 @@ static void compare(const sample *a, const sample *b, uint32_t t, int64_t row,
                     int64_t n, const layer *c, const char *what)
 {
     judge j = {0, 0};
+    for (int64_t i = 0; i < n && !isfinite(c->odd); i++)
+        assert_true(isnan(sample_value(a, t, row, i)));
+    if (!isfinite(c->odd))
+        return;
     for (int64_t i = 0; i < n; i++)
         judge_expect(&j, sample_value(a, t, row, i),
                      sample_value(b, t, row, i));
@@ -270,6 +279,13 @@ static void test_series(void **state)
                         .kernels = 4};
     layer c = base;
     run(r, &target, c);
+    c.odd = 3e5f;
+    run(r, &target, c);
+    c.odd = -INFINITY;
+    run(r, &target, c);
+    c.odd = NAN;
+    run(r, &target, c);
+    c.odd = 0;
     runner_shift(r, 0);
     run(r, &target, c);
     runner_shift(r, UINT32_MAX);
@@ -301,9 +317,9 @@ static void test_series(void **state)
     c.past = CLV_DTYPE_F16;
     c.shared = 2;
     c.repeats = MAX_LAYERS - 1;
-    target.repeats = true;
+    target.repeats = UINT32_MAX;
     run(r, &target, c);
-    target.repeats = false;
+    target.repeats = 0;
     target.units = sample_target.units;
     c = base;
     c.dtype = CLV_DTYPE_I4;

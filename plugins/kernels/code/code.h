@@ -145,6 +145,7 @@ typedef struct gpu_repeated {
     gpu_call *calls; /* their operands are where the kernel finds them; the
                         first one's texts are copies, the others' are gone */
     uint32_t n, max;
+    uint32_t built; /* calls, before these */
     gpu_digest digest;
 } gpu_repeated;
 

@@ -122,9 +122,12 @@ static bool is_same(const gpu_repeated *kept, const gpu_call *call,
 }
 
 /* Whether there are arguments for one call more. */
-static bool has_space(const gpu_repeated *kept, const gpu_call *more)
+static bool has_space(const gpu_target *target, const gpu_repeated *kept,
+                      const gpu_call *more)
 {
     uint32_t n = 0;
+    if (kept->built < target->apart || kept->n >= target->repeats)
+        return false;
     for (uint32_t i = 0; i < more->n_operands; i++) {
         bool varies = false;
         for (uint32_t r = 0; r < kept->n && !varies; r++)
@@ -181,8 +184,8 @@ clv_status gpu_build_repeated(gpu_builder *b, const gpu_call *call)
         return gpu_build(b, call, false);
     CLV_TRY(gpu_move(b, &whole));
     const gpu_digest digest = gpu_digest_of(&whole);
-    if (kept->n &&
-        (!is_same(kept, &whole, &digest) || !has_space(kept, &whole)))
+    if (kept->n && (!is_same(kept, &whole, &digest) ||
+                    !has_space(b->target, kept, &whole)))
         CLV_TRY(gpu_build_kept(b));
     kept->digest = digest;
     return keep(b, &whole);
@@ -195,6 +198,7 @@ clv_status gpu_build_kept(gpu_builder *b)
         return CLV_OK;
     const clv_status status = gpu_build_calls(b, kept->calls, kept->n, false);
     free_texts(b->host, &kept->calls[0]);
+    kept->built += kept->n;
     kept->n = 0;
     return status;
 }

@@ -317,10 +317,11 @@ clv_status gpu_try(const gpu_tuner *tuner, char *disabled, size_t size)
     if (!strcmp(wanted, "off") ||
         (tuner->software && strcmp(wanted, "on") != 0))
         return CLV_OK;
-    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u %u %d", unwanted,
+    snprintf(settings, sizeof settings, "%s\n%s\n%s\n%u %u %u %d %u", unwanted,
              option(tuner, "matrix"), option(tuner, "kv"),
              (unsigned)tuner->target->slices, (unsigned)tuner->target->weights,
-             (unsigned)tuner->target->wgmma_bytes, (int)tuner->target->series);
+             (unsigned)tuner->target->wgmma_bytes, (int)tuner->target->series,
+             (unsigned)tuner->target->repeats);
     if (!load_result(&entry, disabled, size)) {
         CLV_TRY(try_all(tuner, disabled, size));
         gpu_entry_put(&entry, disabled, strlen(disabled));
