@@ -84,6 +84,41 @@ static const gpu_fused_names names[GPU_SERIES_MAX] = {
 static const char *const added[GPU_SERIES_MAX] = {"add0", "add1", "add2",
                                                   "add3", "add4"};
 
+static void put_strips(gpu_text *text, const gpu_fused *f,
+                       const gpu_fused_names *its)
+{
+    gpu_fused_put_strips(text, f, its);
+    if (f->has_norm)
+        gpu_printf(text, "#define GAIN_ROW%s (%s + args.%s.Row(0, 0, 0, 0))\n",
+                   its->suffix, its->gain, its->gain);
+}
+
+/* With a step's first tiles, its gains are on their way, too. */
+static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
+                            const gpu_series_shape *s)
+{
+    const long long streams = gpu_fused_streams(&step->fused);
+    gpu_printf(text,
+               "    if (f_step == %u) { \\\n"
+               "        FIND_STRIP_%u(f_strip) \\\n"
+               "        FIND_ROWS_%u \\\n"
+               "        f_rows = %lld; \\\n"
+               "        f_bytes = ROUND / %lld; \\\n"
+               "        f_left = %lld; \\\n"
+               "        f_from = (ulong)row[0]; \\\n",
+               (unsigned)i, (unsigned)i, (unsigned)i, streams, streams,
+               (long long)(gpu_step_slots(step, s) * s->slot_bytes) / streams);
+    if (streams == 2)
+        gpu_puts(text, "        f_other = (ulong)row[1]; \\\n");
+    if (step->fused.has_norm)
+        gpu_printf(text,
+                   "        if (f_strip == GROUP_ID(0)) { \\\n"
+                   "            PREFETCH(GAIN_ROW_%u, %lld) \\\n"
+                   "        } \\\n",
+                   (unsigned)i, (long long)gpu_step_blocks(step) * 128);
+    gpu_puts(text, "    } \\\n");
+}
+
 /* Where the tiles of a strip are, of all steps. */
 static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
                        const gpu_series_shape *s)
@@ -96,30 +131,14 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
     gpu_printf(text, "%lld)\n", (long long)gpu_step_strips(&steps[n - 1]));
     for (uint32_t i = 0; i < n; i++)
         if (!steps[i].attends)
-            gpu_fused_put_strips(text, &steps[i].fused, &names[i]);
+            put_strips(text, &steps[i].fused, &names[i]);
     gpu_puts(text, "#define LOCATE { \\\n"
                    "    REPEAT_PLACES(f_repeat) \\\n"
                    "    __global const uint4 *row[2]; \\\n"
                    "    int tile = 0, member = 0; \\\n");
-    for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].attends)
-            continue;
-        const long long streams = gpu_fused_streams(&steps[i].fused);
-        gpu_printf(text,
-                   "    if (f_step == %u) { \\\n"
-                   "        FIND_STRIP_%u(f_strip) \\\n"
-                   "        FIND_ROWS_%u \\\n"
-                   "        f_rows = %lld; \\\n"
-                   "        f_bytes = ROUND / %lld; \\\n"
-                   "        f_left = %lld; \\\n"
-                   "        f_from = (ulong)row[0]; \\\n",
-                   (unsigned)i, (unsigned)i, (unsigned)i, streams, streams,
-                   (long long)(gpu_step_slots(&steps[i], s) * s->slot_bytes) /
-                       streams);
-        if (streams == 2)
-            gpu_puts(text, "        f_other = (ulong)row[1]; \\\n");
-        gpu_puts(text, "    } \\\n");
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (!steps[i].attends)
+            put_locate_step(text, &steps[i], i, s);
     gpu_puts(text, "}\n");
 }
 
@@ -193,8 +212,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
     gpu_printf(text, "#define X_ROW (%s + args.%s.Row(0, 0, 0, 0))\n", its->x,
                its->x);
     if (f->has_norm)
-        gpu_printf(text, "#define GAIN_ROW (%s + args.%s.Row(0, 0, 0, 0))\n",
-                   its->gain, its->gain);
+        gpu_printf(text, "#define GAIN_ROW GAIN_ROW%s\n", its->suffix);
     gpu_printf(text,
                "#define FIND_STRIP FIND_STRIP%s\n"
                "#define FIND_ROWS FIND_ROWS%s\n",
