@@ -121,9 +121,9 @@ static bool is_same(const gpu_repeated *kept, const gpu_call *call,
     return digest->a == kept->digest.a && digest->b == kept->digest.b;
 }
 
-/* Whether there are arguments for one call more. */
-static bool has_space(const gpu_target *target, const gpu_repeated *kept,
-                      const gpu_call *more)
+/* Whether the kernel may have one call more, and has arguments for it. */
+static bool takes_more(const gpu_target *target, const gpu_repeated *kept,
+                       const gpu_call *more)
 {
     uint32_t n = 0;
     if (kept->built < target->apart || kept->n >= target->repeats)
@@ -185,7 +185,7 @@ clv_status gpu_build_repeated(gpu_builder *b, const gpu_call *call)
     CLV_TRY(gpu_move(b, &whole));
     const gpu_digest digest = gpu_digest_of(&whole);
     if (kept->n && (!is_same(kept, &whole, &digest) ||
-                    !has_space(b->target, kept, &whole)))
+                    !takes_more(b->target, kept, &whole)))
         CLV_TRY(gpu_build_kept(b));
     kept->digest = digest;
     return keep(b, &whole);

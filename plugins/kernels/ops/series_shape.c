@@ -8,8 +8,12 @@
 #define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
 #define FLIGHT_BYTES 81920 /* under way at a time, or one stage */
 #define PLACES_BYTES (8 * GPU_MAX_ARGS) /* addresses, by code/repeat.c */
-#define UNIT_BYTES 16 /* of x, at the most: series_bytes_opencl.clt */
-#define SUM_BYTES 64  /* of a warp, for its sums of a row of tiles */
+/* Of x: a block and, at the most, a unit of series_bytes_opencl.clt, and a
+ * block of series_halves_opencl.clt. */
+#define BYTES_BLOCK 96
+#define BYTES_UNIT 16
+#define HALVES_BLOCK 128
+#define SUM_BYTES 64 /* of a warp, for its sums of a row of tiles */
 
 static int64_t copy_warps(const gpu_target *target)
 {
@@ -73,8 +77,8 @@ static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
     s->sums = most_sums(steps, n, s);
     s->x_at = MOST_STAGES * 16;
     const bool bytes = s->form.bits <= 8;
-    const int64_t units = bytes ? blocks * s->form.subs * UNIT_BYTES : 0;
-    s->units_at = s->x_at + blocks * (bytes ? 96 : 128);
+    const int64_t units = bytes ? blocks * s->form.subs * BYTES_UNIT : 0;
+    s->units_at = s->x_at + blocks * (bytes ? BYTES_BLOCK : HALVES_BLOCK);
     s->stages_at = (s->units_at + units + 127) / 128 * 128;
     s->stages =
         ((int64_t)target->wgmma_bytes - 256 - plain_local(s) - s->stages_at) /

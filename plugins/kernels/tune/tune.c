@@ -282,7 +282,7 @@ clv_status gpu_lower_tuned(const gpu_tuner *tuner, const clv_compile *compile,
         CLV_TRY(gpu_choose(tuner, compile, &choices));
     target.choices = compile->options ? compile->options : choices;
     if (compile->options)
-        target.apart = 0; /* trials have few layers */
+        target.apart = 0; /* so that the two layers of a trial are joined */
     target.n_repacked = gpu_count_repacked(&target, compile->graph, most);
     target.scarce = target.n_repacked < compile->graph->n_nodes;
     clv_status status = gpu_lower(tuner->host, &target, compile->graph, out);
