@@ -3,26 +3,17 @@
  * it. With the argument "all", portable products are in every format, and else
  * in one of each kind; PTX is in every format anyway, as the assembler spills
  * where nobody expects it. */
-#include "graph.h"
-#include "glsl.h"
-#include "kernels.h"
+#include "compiler.h"
 #include "ptx.h"
 #include "tune/tune.h"
 
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-
-/* For the shell: a macro with the folder's name would be new code in each
- * clone. */
-#define NVPTX_H "\"$CLEAVE_TEST_SOURCE/tests/kernels/nvptx.h\""
 
 static bool all; /* the argument */
 
@@ -32,205 +23,6 @@ static const gpu_target base = {
     .local_bytes = 32768,
     .max_binding = 128 << 20,
 };
-
-typedef struct compiler {
-    gpu_target target;
-    cl_context context;
-    cl_device_id device;
-    uint32_t kernels;
-    const char *only; /* the kernel's name; NULL: all */
-    bool assembles;   /* kernels without inline assembly, too */
-    bool failed;
-    char *seen[256]; /* texts that were compiled */
-    uint32_t n_seen;
-} compiler;
-
-/* Several graphs have the same kernels. */
-static bool was_seen(compiler *c, const char *text)
-{
-    for (uint32_t i = 0; i < c->n_seen; i++)
-        if (!strcmp(c->seen[i], text))
-            return true;
-    assert_true(c->n_seen < sizeof c->seen / sizeof *c->seen);
-    c->seen[c->n_seen] = strdup(text);
-    assert_non_null(c->seen[c->n_seen++]);
-    return false;
-}
-
-static void finish(compiler *c)
-{
-    while (c->n_seen)
-        free(c->seen[--c->n_seen]);
-    assert_false(c->failed);
-}
-
-static void show(const gpu_kernel *kernel, const char *what)
-{
-    int line = 1;
-    fprintf(stderr, "%s: %s\n%4d ", kernel->name, what, line++);
-    for (const char *p = kernel->source; *p; p++) {
-        fputc(*p, stderr);
-        if (*p == '\n')
-            fprintf(stderr, "%4d ", line++);
-    }
-}
-
-static void compile_opencl(compiler *c, const gpu_kernel *kernel)
-{
-    cl_int status;
-    const char *source = kernel->source;
-    char log[4096] = "";
-    cl_program program =
-        clCreateProgramWithSource(c->context, 1, &source, NULL, &status);
-    assert_int_equal(status, CL_SUCCESS);
-    status = clBuildProgram(program, 1, &c->device, "-Werror -cl-opt-disable",
-                            NULL, NULL);
-    if (status) {
-        clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG,
-                              sizeof log, log, NULL);
-        show(kernel, log);
-        c->failed = true;
-    } else {
-        cl_uint n = 0;
-        cl_kernel k = clCreateKernel(program, kernel->name, &status);
-        assert_int_equal(status, CL_SUCCESS);
-        clGetKernelInfo(k, CL_KERNEL_NUM_ARGS, sizeof n, &n, NULL);
-        assert_int_equal(n, 2 * kernel->n_args + kernel->n_params);
-        clReleaseKernel(k);
-    }
-    clReleaseProgram(program);
-}
-
-/* What ptxas says of the text for the architecture: as it is to run, nothing of
- * a stack, of registers in memory, and of matrix instructions that wait for
- * each other. */
-static void assemble(compiler *c, const gpu_kernel *kernel, const char *path,
-                     const char *arch)
-{
-    char command[512], line[512], said[4096] = "";
-    bool good = true;
-    snprintf(command, sizeof command, PTXAS " -v -arch=%s -o /dev/null %s 2>&1",
-             arch, path);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    while (fgets(line, sizeof line, pipe)) {
-        int stack, stores, loads;
-        if (sscanf(line, " %d bytes stack frame, %d bytes spill stores, %d",
-                   &stack, &stores, &loads) == 3)
-            good = good && !stack && !stores && !loads;
-        good = good && !strstr(line, "C75");
-        strncat(said, line, sizeof said - strlen(said) - 1);
-    }
-    if (!pclose(pipe) && good)
-        return;
-    show(kernel, arch);
-    fprintf(stderr, "%s", said);
-    c->failed = true;
-}
-
-/* The compiler's text, opened if it is to be, over what the file holds. */
-static void open_ptx(compiler *c, const gpu_kernel *kernel, const char *path)
-{
-    static char text[1 << 22];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    const char *why = NULL;
-    const size_t n = fread(text, 1, sizeof text, file);
-    fclose(file);
-    char *opened = gpu_ptx_open(&test_host, text, n, &why);
-    if (!opened) {
-        show(kernel, why);
-        c->failed = true;
-        return;
-    }
-    file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(opened, file);
-    fclose(file);
-    clv_free(&test_host, opened);
-}
-
-/* With instructions of sm_80, for a machine that has no such device; and those
- * assembled, where there is an assembler, as PTX of a version that has them
- * all. */
-static void compile_ptx(compiler *c, const gpu_kernel *kernel)
-{
-    static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
-    const bool closed = gpu_ptx_is_closed(kernel->source);
-    const uint32_t n_archs =
-        !PTXAS[0] || !(c->assembles || strstr(kernel->source, "asm")) ? 0
-        : closed                                                      ? 1
-                                                                      : 3;
-    char path[] = "/tmp/cleave-ptx-XXXXXX", command[512];
-    const int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
-    snprintf(command, sizeof command,
-             CLANG " -x cl -cl-std=CL1.2 -Dasm=__asm__ -Wno-everything"
-                   " -Werror=pedantic"
-                   " --target=nvptx64-nvidia-nvcl -Xclang"
-                   " -finclude-default-header -include " NVPTX_H
-                   " -Xclang -target-cpu"
-                   " -Xclang sm_80 -Xclang -target-feature -Xclang"
-                   " +ptx75 -S -o %s - >&2 &&"
-                   " sed -i 's/^.version 7.5/.version 7.8/' %s",
-             path, path);
-    FILE *pipe = popen(command, "w");
-    assert_non_null(pipe);
-    fputs(kernel->source, pipe);
-    if (pclose(pipe)) {
-        show(kernel, "clang refuses it");
-        c->failed = true;
-    } else {
-        if (closed)
-            open_ptx(c, kernel, path);
-        for (uint32_t i = 0; i < n_archs; i++)
-            assemble(c, kernel, path, archs[i]);
-    }
-    unlink(path);
-}
-
-static void compile_glsl(compiler *c, const gpu_kernel *kernel)
-{
-    const char *why = test_glsl_refusal(kernel->source);
-    if (!why)
-        return;
-    show(kernel, why);
-    c->failed = true;
-}
-
-/* Lowers and compiles the graph for the compiler's target. */
-static void compile(compiler *c, const graph *g)
-{
-    gpu_code *code = NULL;
-    clv_op_caps caps[GRAPH_NODES];
-    for (uint32_t i = 0; i < GRAPH_NODES; i++)
-        caps[i] = (clv_op_caps)CLV_INIT(clv_op_caps, CLV_STRUCT_OP_CAPS);
-    gpu_caps(&c->target, &g->sub, caps, sizeof *caps);
-    for (uint32_t i = 0; i < g->sub.n_nodes; i++)
-        if (caps[i].answer != CLV_ANSWER_YES)
-            fail_msg("refused: %s", caps[i].reason);
-    if (gpu_lower(&test_host, &c->target, &g->sub, &code))
-        fail_msg("gpu_lower: %s", test_error());
-    assert_true(code->n_dispatches > 0);
-    for (uint32_t i = 0; i < code->n_kernels; i++) {
-        const gpu_kernel *k = &code->kernels[i];
-        if (c->only && strcmp(c->only, k->name) != 0)
-            continue;
-        if (c->target.language == GPU_GLSL)
-            assert_true(k->n_args + k->n_params <= GPU_MAX_PUSHED);
-        c->kernels++;
-        if (LOWER_ONLY || was_seen(c, k->source))
-            continue;
-        if (c->target.nvidia_ptx)
-            compile_ptx(c, k);
-        else if (c->target.language == GPU_OPENCL_C)
-            compile_opencl(c, k);
-        else
-            compile_glsl(c, k);
-    }
-    gpu_code_free(&test_host, code);
-}
 
 #define T(...) graph_tensor(&g, __VA_ARGS__)
 #define INPUTS(...)                                                            \
@@ -261,7 +53,7 @@ static void compile_elements(compiler *c)
         if (i == 5)
             n->attr.glu.activation = CLV_ACT_GELU_TANH;
         graph_symbol(&g, 5);
-        compile(c, &g);
+        compiler_add(c, &g);
     }
 }
 
@@ -285,7 +77,7 @@ static void compile_conversions(compiler *c)
                 g.tensors[y].strides[0] = 4;
             }
             graph_node(&g, CLV_OP_CONVERT, y, INPUTS(x));
-            compile(c, &g);
+            compiler_add(c, &g);
         }
     }
 }
@@ -308,7 +100,7 @@ static void compile_rows(compiler *c)
             g.tensors[table].quant_scales = 1 + scales;
         }
         graph_node(&g, CLV_OP_GET_ROWS, y, INPUTS(table, ids));
-        compile(c, &g);
+        compiler_add(c, &g);
     }
     for (uint32_t i = 0; i < 4; i++) { /* Q8_0 is the last that is written */
         graph g;
@@ -317,7 +109,7 @@ static void compile_rows(compiler *c)
         uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 5, 64);
         uint32_t ids = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 5);
         graph_node(&g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, INPUTS(state, x, ids));
-        compile(c, &g);
+        compiler_add(c, &g);
     }
 }
 
@@ -341,7 +133,7 @@ static void compile_norms(compiler *c)
             graph_node(&g, ops[i], y, INPUTS(x));
         else
             graph_node(&g, ops[i], y, i == 2 ? INPUTS(x, w, w) : INPUTS(x, w));
-        compile(c, &g);
+        compiler_add(c, &g);
     }
 }
 
@@ -368,7 +160,7 @@ static void test_opencl(void **state)
     c.context = clCreateContext(NULL, 1, &c.device, NULL, NULL, &status);
     assert_int_equal(status, CL_SUCCESS);
     compile_all(&c);
-    finish(&c);
+    compiler_finish(&c);
     clReleaseContext(c.context);
 }
 
@@ -383,7 +175,7 @@ static void test_glsl(void **state)
     c.target.fp16_storage = true;
     c.target.subgroup = 8;
     compile_all(&c);
-    finish(&c);
+    compiler_finish(&c);
 }
 
 /* Products of many rows and of one, in formats of every kind, and of experts.
@@ -410,7 +202,7 @@ static void compile_products(compiler *c)
             g.tensors[w].quant_group = 32;
             g.tensors[w].quant_scales = g.sub.n_tensors;
         }
-        compile(c, &g);
+        compiler_add(c, &g);
     }
     for (uint32_t i = 0; i < n; i++) {
         const int64_t in = clv_format_of(dtypes[i])->elements == 256 ? 256 : 96;
@@ -427,9 +219,9 @@ static void compile_products(compiler *c)
         memcpy(experts->dims, (int64_t[]){4, 64, in}, 3 * sizeof in);
         memset(experts->strides, 0, sizeof experts->strides);
         graph_node(&g, CLV_OP_MATMUL_EXPERTS, y, INPUTS(x, w, ids));
-        compile(c, &g);
+        compiler_add(c, &g);
     }
-    finish(c);
+    compiler_finish(c);
     assert_true(c->kernels >= 4 * n + 3 * (n - n_integers));
 }
 
@@ -495,7 +287,7 @@ static void compile_shapes(compiler *c, uint32_t dtype, float known)
         snprintf(choice, sizeof choice, "%s=%u", variants.key,
                  (unsigned)variants.id[i]);
         c->target.choices = choice;
-        compile(c, &g);
+        compiler_add(c, &g);
     }
     c->target.choices = NULL;
     assert_int_equal(seen, 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8);
@@ -503,7 +295,7 @@ static void compile_shapes(compiler *c, uint32_t dtype, float known)
         return;
     init_experts(&g, dtype, 200, true);
     const uint32_t kernels = c->kernels;
-    compile(c, &g);
+    compiler_add(c, &g);
     assert_int_equal(c->kernels, kernels + 1);
 }
 
@@ -583,7 +375,7 @@ static void compile_gated(compiler *c, uint32_t dtype, int64_t in)
     graph_node(&g, CLV_OP_GLU, y, INPUTS(two[0], two[1]));
     graph_node(&g, CLV_OP_SOFTMAX, seen, INPUTS(y));
     c->only = NULL;
-    compile(c, &g);
+    compiler_add(c, &g);
 }
 
 static void set_nvidia(gpu_target *target)
@@ -613,7 +405,7 @@ static void test_ptx_warp_groups(void **state)
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (int64_t in = 4096; in <= 28672; in *= 7)
         compile_gated(&c, CLV_DTYPE_Q4_K, in);
-    finish(&c);
+    compiler_finish(&c);
     if (!PTXAS[0])
         print_message("no ptxas: not assembled\n");
 }
@@ -719,7 +511,7 @@ static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
         graph_node(&g, CLV_OP_SOFTMAX, y, INPUTS(in.seen[k]));
     }
     c->only = "gemv_series";
-    compile(c, &g);
+    compiler_add(c, &g);
 }
 
 /* By groups that stay, of sm_90a. */
@@ -750,7 +542,7 @@ static void test_ptx_series(void **state)
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < n; i++)
         compile_series(&c, cases[i][0], cases[i][1], 4096, 14336);
-    finish(&c);
+    compiler_finish(&c);
     assert_int_equal(c.kernels, n);
     /* Too small for groups of eight warps. */
     c.kernels = 0;
@@ -785,16 +577,16 @@ static void test_ptx_scarce(void **state)
             snprintf(choice, sizeof choice, "%s=%u", variants.key,
                      (unsigned)variants.id[v]);
             c.target.choices = choice;
-            compile(&c, &g);
+            compiler_add(&c, &g);
         }
         c.target.choices = NULL;
         for (uint32_t scored = 0; scored < 2; scored++) {
             init_experts(&g, dtypes[i], 1, scored);
             c.only = scored ? "experts_gemv_sum" : "experts_gemv";
-            compile(&c, &g);
+            compiler_add(&c, &g);
         }
     }
-    finish(&c);
+    compiler_finish(&c);
     assert_int_equal(c.kernels, 5 * (5 + 2));
 }
 
@@ -813,9 +605,9 @@ static void test_ptx_private_experts(void **state)
         graph g;
         init_experts(&g, dtypes[i / 2], 1, i % 2);
         g.tensors[1].layout = CLV_LAYOUT_PRIVATE;
-        compile(&c, &g);
+        compiler_add(&c, &g);
     }
-    finish(&c);
+    compiler_finish(&c);
     assert_int_equal(c.kernels, 12);
 }
 
@@ -838,9 +630,9 @@ static void test_ptx_private_tables(void **state)
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 5, 512);
         g.tensors[table].layout = CLV_LAYOUT_PRIVATE;
         graph_node(&g, CLV_OP_GET_ROWS, y, INPUTS(table, ids));
-        compile(&c, &g);
+        compiler_add(&c, &g);
     }
-    finish(&c);
+    compiler_finish(&c);
     assert_int_equal(c.kernels, 6);
 }
 
@@ -858,7 +650,7 @@ static void compile_attention(compiler *c, int64_t n, int64_t dim,
     clv_node *node = graph_node(&g, CLV_OP_ATTENTION, y, INPUTS(q, k, v, at));
     node->attr.attention.head_dim = (uint32_t)dim;
     node->attr.attention.scale = 0.1f;
-    compile(c, &g);
+    compiler_add(c, &g);
 }
 
 /* Attention by them, by its own words and in plain ones; with parts, too. */
@@ -876,7 +668,7 @@ static void test_glsl_attention(void **state)
         compile_attention(&c, i < 2 ? 2 : 300, i == 1 || i == 3 ? 40 : 128,
                           i < 4 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
     }
-    finish(&c);
+    compiler_finish(&c);
     assert_true(c.kernels >= 6 + 3);
 }
 
@@ -890,7 +682,7 @@ static void test_ptx_attention(void **state)
     for (uint32_t i = 0; i < 4; i++)
         compile_attention(&c, i % 2 ? 300 : 2, 128,
                           i < 2 ? CLV_DTYPE_F16 : CLV_DTYPE_Q8_0);
-    finish(&c);
+    compiler_finish(&c);
     assert_true(c.kernels >= 4);
 }
 
