@@ -441,13 +441,15 @@ static uint32_t add_attention(graph *g, uint32_t cache, uint32_t q,
 
 /* What a layer of products begins with, and what one more begins with. */
 typedef struct series_inputs {
+    int64_t rows;
     uint32_t x, sum, pos, freq;
     uint32_t seen[3], n_seen; /* of which a softmax is made in the end */
 } series_inputs;
 
-static uint32_t add_row(graph *g, int64_t channels)
+static uint32_t add_value(graph *g, const series_inputs *in, int64_t channels)
 {
-    return graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, channels);
+    return graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, in->rows,
+                        channels);
 }
 
 /* A product and its sum with what was before it; behind the norm of that two
@@ -458,15 +460,15 @@ static void add_products(graph *g, series_inputs *in, uint32_t dtype,
 {
     uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, hidden, from);
     uint32_t gain = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, hidden);
-    uint32_t y = add_row(g, hidden), sum = add_row(g, hidden);
-    uint32_t norm = add_row(g, hidden);
+    uint32_t y = add_value(g, in, hidden), sum = add_value(g, in, hidden);
+    uint32_t norm = add_value(g, in, hidden);
     graph_node(g, CLV_OP_MATMUL, y, INPUTS(in->x, w));
     graph_node(g, CLV_OP_ADD, sum, INPUTS(y, in->sum));
     graph_node(g, CLV_OP_RMS_NORM, norm, INPUTS(sum, gain));
     in->sum = sum;
     for (uint32_t k = 0; k < 2; k++) {
         w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, out, hidden);
-        two[k] = add_row(g, out);
+        two[k] = add_value(g, in, out);
         graph_node(g, CLV_OP_MATMUL, two[k], INPUTS(norm, w));
     }
 }
@@ -479,11 +481,11 @@ static void add_layer(graph *g, series_inputs *in, uint32_t dtype,
     if (cache)
         in->x = add_attention(g, cache, in->x, in->pos, hidden);
     add_products(g, in, dtype, hidden, hidden, inner, two);
-    in->x = add_row(g, inner);
+    in->x = add_value(g, in, inner);
     graph_node(g, CLV_OP_GLU, in->x, INPUTS(two[0], two[1]));
     add_products(g, in, dtype, inner, hidden, hidden, two);
     for (uint32_t k = 0; k < 2; k++) {
-        uint32_t turned = add_row(g, hidden);
+        uint32_t turned = add_value(g, in, hidden);
         graph_node(g, CLV_OP_ROPE, turned, INPUTS(two[k], in->pos, in->freq))
             ->attr.rope.head_dim = 128;
         two[k] = turned;
@@ -495,22 +497,23 @@ static void add_layer(graph *g, series_inputs *in, uint32_t dtype,
 /* Products that follow one another; cache: two layers of them, each behind an
  * attention over one of that kind, or 0. */
 static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
-                           int64_t hidden, int64_t inner)
+                           int64_t rows, int64_t hidden, int64_t inner)
 {
     graph g;
     graph_init(&g);
-    series_inputs in = {.x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden),
-                        .sum = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, hidden),
-                        .pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1),
+    series_inputs in = {.rows = rows,
+                        .x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, rows, hidden),
+                        .sum = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, rows, hidden),
+                        .pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, rows),
                         .freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64)};
     for (uint32_t i = 0; i < (cache ? 2 : 1); i++)
         add_layer(&g, &in, dtype, cache, hidden, inner);
     in.seen[in.n_seen++] = in.x;
     for (uint32_t k = 0; k < in.n_seen; k++) {
-        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, hidden);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, hidden);
         graph_node(&g, CLV_OP_SOFTMAX, y, INPUTS(in.seen[k]));
     }
-    c->only = "gemv_series";
+    c->only = rows == 1 ? "gemv_series" : "gemv_series_rows";
     compiler_add(c, &g);
 }
 
@@ -530,7 +533,11 @@ static void test_ptx_series(void **state)
                                         {CLV_DTYPE_Q6_K, 0},
                                         {CLV_DTYPE_Q8_0, CLV_DTYPE_F16},
                                         {CLV_DTYPE_Q4_0, CLV_DTYPE_F16}};
+    static const uint32_t rows[] = {CLV_DTYPE_Q4_0, CLV_DTYPE_Q8_0,
+                                    CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K,
+                                    CLV_DTYPE_F16,  CLV_DTYPE_Q2_K};
     const uint32_t n = sizeof cases / sizeof cases[0];
+    const uint32_t n_rows = sizeof rows / sizeof rows[0];
     compiler c = {.target = base};
     (void)state;
     if (!CLANG[0])
@@ -541,12 +548,14 @@ static void test_ptx_series(void **state)
     c.target.repeats = UINT32_MAX;
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (uint32_t i = 0; i < n; i++)
-        compile_series(&c, cases[i][0], cases[i][1], 4096, 14336);
+        compile_series(&c, cases[i][0], cases[i][1], 1, 4096, 14336);
+    for (uint32_t i = 0; i < n_rows; i++)
+        compile_series(&c, rows[i], 0, 8, 4096, 14336);
     compiler_finish(&c);
-    assert_int_equal(c.kernels, n);
+    assert_int_equal(c.kernels, n + n_rows);
     /* Too small for groups of eight warps. */
     c.kernels = 0;
-    compile_series(&c, CLV_DTYPE_Q8_0, 0, 256, 512);
+    compile_series(&c, CLV_DTYPE_Q8_0, 0, 1, 256, 512);
     assert_int_equal(c.kernels, 0);
 }
 

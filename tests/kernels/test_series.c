@@ -13,12 +13,14 @@
 #define HEAD 32
 #define QUERIES (3 * HEAD)
 #define MAX_LAYERS 3
+#define CACHE_ROWS 10 /* of the caches that are added to */
 #define PAST_ROWS 600 /* of the cache of an attention in front */
 
 /* Of a layer from behind its attention on, and the next layer's queries, keys
  * and values: numbers of channels, and what there may be. */
 typedef struct layer {
     uint32_t dtype;
+    int64_t rows; /* of x, each of a sequence of its own; 0: one */
     int64_t heads, hidden, inner;
     bool halves, bias, gelu;
     uint32_t cache;
@@ -29,7 +31,7 @@ typedef struct layer {
     uint32_t repeats; /* layers behind it that are the same, of as many
                          queries as heads */
     uint32_t kernels; /* dispatches that they take as a series */
-    float odd;        /* a channel of x; 0: as the others */
+    float odd;        /* a channel of the first x; 0: as the others */
 } layer;
 
 static int64_t queries_of(const layer *c)
@@ -37,8 +39,14 @@ static int64_t queries_of(const layer *c)
     return c->repeats ? c->heads : QUERIES;
 }
 
+static int64_t rows_of(const layer *c)
+{
+    return c->rows ? c->rows : 1;
+}
+
 typedef struct made {
     sample b;
+    int64_t rows;
     uint32_t x;
     uint32_t seen, keys, values; /* of the last layer */
     uint32_t gains[2 * MAX_LAYERS], n_gains;
@@ -47,6 +55,12 @@ typedef struct made {
 static uint32_t add(made *m, uint32_t usage, int64_t rows, int64_t channels)
 {
     return sample_add(&m->b, CLV_DTYPE_F32, usage, rows, channels, 0);
+}
+
+/* A value of all rows of x. */
+static uint32_t add_rows(made *m, uint32_t usage, int64_t channels)
+{
+    return add(m, usage, m->rows, channels);
 }
 
 static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
@@ -60,7 +74,7 @@ static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
     }
     if (c->bias)
         bias = add(m, CLV_USAGE_WEIGHT, 0, out);
-    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, out);
+    uint32_t y = add_rows(m, CLV_USAGE_TRANSIENT, out);
     graph_node(&m->b.g, CLV_OP_MATMUL, y,
                (const uint32_t[]){x, w, bias, CLV_NO_TENSOR});
     return y;
@@ -68,7 +82,7 @@ static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
 
 static uint32_t add_sum(made *m, uint32_t a, uint32_t b, int64_t n)
 {
-    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    uint32_t y = add_rows(m, CLV_USAGE_TRANSIENT, n);
     graph_node(&m->b.g, CLV_OP_ADD, y, (const uint32_t[]){a, b, CLV_NO_TENSOR});
     return y;
 }
@@ -76,7 +90,7 @@ static uint32_t add_sum(made *m, uint32_t a, uint32_t b, int64_t n)
 static uint32_t add_norm(made *m, uint32_t x, int64_t n, uint32_t *gain)
 {
     *gain = add(m, CLV_USAGE_WEIGHT, 0, n);
-    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    uint32_t y = add_rows(m, CLV_USAGE_TRANSIENT, n);
     graph_node(&m->b.g, CLV_OP_RMS_NORM, y,
                (const uint32_t[]){x, *gain, CLV_NO_TENSOR})
         ->attr.norm.eps = 1e-3f;
@@ -86,7 +100,7 @@ static uint32_t add_norm(made *m, uint32_t x, int64_t n, uint32_t *gain)
 static uint32_t add_rope(made *m, const layer *c, uint32_t x, uint32_t pos,
                          uint32_t freq, int64_t n)
 {
-    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    uint32_t y = add_rows(m, CLV_USAGE_TRANSIENT, n);
     clv_node *node =
         graph_node(&m->b.g, CLV_OP_ROPE, y,
                    (const uint32_t[]){x, pos, freq, CLV_NO_TENSOR});
@@ -97,7 +111,8 @@ static uint32_t add_rope(made *m, const layer *c, uint32_t x, uint32_t pos,
 
 static uint32_t add_cache(made *m, const layer *c, uint32_t rows, uint32_t ids)
 {
-    uint32_t state = sample_add(&m->b, c->cache, CLV_USAGE_STATE, 4, HEAD, 0);
+    uint32_t state =
+        sample_add(&m->b, c->cache, CLV_USAGE_STATE, CACHE_ROWS, HEAD, 0);
     graph_node(&m->b.g, CLV_OP_SET_ROWS, CLV_NO_TENSOR,
                (const uint32_t[]){state, rows, ids, CLV_NO_TENSOR});
     return state;
@@ -107,7 +122,7 @@ static uint32_t add_attention(made *m, const layer *c, uint32_t q,
                               uint32_t keys, uint32_t values, uint32_t pos,
                               int64_t n)
 {
-    uint32_t y = add(m, CLV_USAGE_TRANSIENT, 1, n);
+    uint32_t y = add_rows(m, CLV_USAGE_TRANSIENT, n);
     clv_node *node =
         graph_node(&m->b.g, CLV_OP_ATTENTION, y,
                    (const uint32_t[]){q, keys, values, pos, CLV_NO_TENSOR});
@@ -151,7 +166,7 @@ static uint32_t add_layer(made *m, const layer *c, inputs *in)
     y = add_norm(m, middle, c->hidden, &gains[0]);
     uint32_t gate = add_product(m, c, y, c->hidden, c->inner);
     uint32_t up = add_product(m, c, y, c->hidden, c->inner);
-    y = add(m, CLV_USAGE_TRANSIENT, 1, c->inner);
+    y = add_rows(m, CLV_USAGE_TRANSIENT, c->inner);
     graph_node(&m->b.g, CLV_OP_GLU, y,
                (const uint32_t[]){gate, up, CLV_NO_TENSOR})
         ->attr.glu.activation = c->gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
@@ -175,8 +190,10 @@ static void fill(made *m, const layer *c, const inputs *in)
     for (uint32_t t = 0; t < m->b.g.sub.n_tensors; t++)
         if (m->b.g.tensors[t].dtype != CLV_DTYPE_I32)
             sample_fill(&m->b, t);
-    *(int32_t *)m->b.data[in->pos] = c->past ? PAST_ROWS - 40 : 3;
-    *(int32_t *)m->b.data[in->ids] = 2;
+    for (int32_t i = 0; i < m->rows; i++) {
+        ((int32_t *)m->b.data[in->pos])[i] = c->past ? PAST_ROWS - 40 : 3 + i;
+        ((int32_t *)m->b.data[in->ids])[i] = CACHE_ROWS - 2 - i;
+    }
     if (c->odd)
         ((float *)m->b.data[m->x])[c->heads / 2] = c->odd;
     const bool blocks = clv_format_of(c->dtype)->elements == 256;
@@ -194,11 +211,12 @@ static void make(made *m, const layer *c)
     const int64_t queries = queries_of(c);
     inputs in;
     memset(m, 0, sizeof *m);
+    m->rows = rows_of(c);
     graph_init(&m->b.g);
-    in.x = m->x = add(m, CLV_USAGE_INPUT, 1, c->heads);
-    in.before = add(m, CLV_USAGE_INPUT, 1, c->hidden);
-    in.pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
-    in.ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, 1, 0);
+    in.x = m->x = add_rows(m, CLV_USAGE_INPUT, c->heads);
+    in.before = add_rows(m, CLV_USAGE_INPUT, c->hidden);
+    in.pos = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, m->rows, 0);
+    in.ids = sample_add(&m->b, CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, m->rows, 0);
     in.freq = add(m, CLV_USAGE_WEIGHT, 0, HEAD / 2);
     for (uint32_t i = 0; i <= c->repeats; i++)
         in.x = add_layer(m, c, &in);
@@ -207,26 +225,33 @@ static void make(made *m, const layer *c)
             add_attention(m, c, in.x, m->keys, m->values, in.pos, queries);
         m->b.g.tensors[m->seen].usage = CLV_USAGE_OUTPUT;
     } else {
-        m->seen = add(m, CLV_USAGE_OUTPUT, 1, queries);
+        m->seen = add_rows(m, CLV_USAGE_OUTPUT, queries);
         graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
                    (const uint32_t[]){in.x, CLV_NO_TENSOR});
     }
     fill(m, c, &in);
 }
 
-/* Attention rounds what it multiplies to halves, whose scales are of a warp. */
+/* Attention rounds what it multiplies to halves, whose scales are of a warp. So
+ * do products of several rows: 6e-8 each, and more where what is summed
+ * cancels. */
 static void compare(const sample *a, const sample *b, uint32_t t, int64_t row,
-                    int64_t n, const layer *c, const char *what)
+                    int64_t n, const layer *c, bool odd, const char *what)
 {
     judge j = {0, 0};
-    for (int64_t i = 0; i < n && !isfinite(c->odd); i++)
+    const bool spoilt = odd && !isfinite(c->odd);
+    for (int64_t i = 0; i < n && spoilt; i++)
         assert_true(isnan(sample_value(a, t, row, i)));
-    if (!isfinite(c->odd))
+    if (spoilt)
         return;
     for (int64_t i = 0; i < n; i++)
         judge_expect(&j, sample_value(a, t, row, i),
                      sample_value(b, t, row, i));
-    judge_conclude(&j, c->past || c->attends ? 1e-6 : 1e-10, what);
+    judge_conclude(&j,
+                   c->rows                 ? 1e-5
+                   : c->past || c->attends ? 1e-6
+                                           : 1e-10,
+                   what);
 }
 
 /* By the target, and by one without series, of the same data. */
@@ -247,37 +272,92 @@ static void run(runner *r, const gpu_target *target, layer c)
     gpu_code_free(&test_host, code);
     runner_set(r, target);
     runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
-    without.disabled = "gemv_series";
+    without.disabled =
+        c.rows > 2 ? "gemv_series_rows,gemv_tensor,gemv_fused" : "gemv_series";
     runner_set(r, &without);
     runner_run(r, &other.g, other.data, other.size, NULL);
-    compare(&m.b, &other, m.keys, 2, HEAD, &c, "keys");
-    compare(&m.b, &other, m.values, 2, HEAD, &c, "values");
-    compare(&m.b, &other, m.seen, 0, queries_of(&c), &c, "queries");
+    for (int64_t i = 0; i < m.rows; i++) {
+        const int64_t row = CACHE_ROWS - 2 - i;
+        compare(&m.b, &other, m.keys, row, HEAD, &c, i == 0, "keys");
+        compare(&m.b, &other, m.values, row, HEAD, &c, i == 0, "values");
+        compare(&m.b, &other, m.seen, i, queries_of(&c), &c, i == 0, "queries");
+    }
     sample_free(&other);
     sample_free(&m.b);
 }
 
 static bool all; /* formats of weights */
 
-/* Sines and cosines, the rows of the caches, the series, what is seen. */
-static void test_series(void **state)
+static const layer base = {.dtype = CLV_DTYPE_Q8_0,
+                           .heads = 256,
+                           .hidden = 384,
+                           .inner = 512,
+                           .cache = CLV_DTYPE_F32,
+                           .kernels = 4};
+
+static runner *open_runner(gpu_target *target)
 {
-    gpu_target target = sample_target;
-    target.plain_matrix = true;
-    target.local_bytes = 48 * 1024;
-    target.wgmma_bytes = 256 * 1024;
-    target.series = true;
-    runner *r = runner_open(&target);
+    *target = sample_target;
+    target->plain_matrix = true;
+    target->local_bytes = 48 * 1024;
+    target->wgmma_bytes = 256 * 1024;
+    target->series = true;
+    return runner_open(target);
+}
+
+/* Several rows of x: fewer than columns, and pieces of the longest. */
+static void test_rows(void **state)
+{
+    gpu_target target;
+    runner *r = open_runner(&target);
+    layer c = base;
     (void)state;
     if (!r)
         skip();
-    const layer base = {.dtype = CLV_DTYPE_Q8_0,
-                        .heads = 256,
-                        .hidden = 384,
-                        .inner = 512,
-                        .cache = CLV_DTYPE_F32,
-                        .kernels = 4};
+    c.rows = 5;
+    run(r, &target, c);
+    c.odd = NAN;
+    run(r, &target, c);
+    c.odd = 3e5f;
+    runner_shift(r, 0);
+    run(r, &target, c);
+    runner_shift(r, UINT32_MAX);
+    c = base;
+    c.dtype = CLV_DTYPE_Q4_0;
+    c.rows = 3;
+    c.halves = c.bias = c.gelu = true;
+    c.cache = CLV_DTYPE_F16;
+    c.inner = 4608;
+    run(r, &target, c);
+    static const uint32_t others[] = {CLV_DTYPE_Q2_K, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_F16,  CLV_DTYPE_Q4_1,
+                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q6_K};
+    for (uint32_t i = 0; i < (all ? 6 : 2); i++) {
+        c = base;
+        c.dtype = others[i];
+        c.rows = 8;
+        c.hidden = 512;
+        if (others[i] == CLV_DTYPE_Q4_K || others[i] == CLV_DTYPE_Q6_K)
+            c.heads = c.hidden = c.inner = 1024;
+        run(r, &target, c);
+    }
+    /* As exact as floats, which several rows in a series are not. */
+    c = base;
+    c.rows = 2;
+    c.kernels = 7; /* none of them a series */
+    run(r, &target, c);
+    runner_close(r);
+}
+
+/* Sines and cosines, the rows of the caches, the series, what is seen. */
+static void test_series(void **state)
+{
+    gpu_target target;
+    runner *r = open_runner(&target);
     layer c = base;
+    (void)state;
+    if (!r)
+        skip();
     run(r, &target, c);
     c.odd = 3e5f;
     run(r, &target, c);
@@ -359,7 +439,9 @@ int main(int argc, char **argv)
 {
     all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
         cmocka_unit_test(test_series),
     };
+    cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

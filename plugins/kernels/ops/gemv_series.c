@@ -33,14 +33,21 @@ static bool takes(const gpu_step *step, const gpu_node *first)
         if (!gpu_gemv_fused_takes(&f->members[i].product, first) ||
             !gpu_keeps_tiles(&f->members[i].product))
             return false;
-    return gpu_max_rows(&p->in[0]) == 1 && p->in[1].d.dims[1] % 32 == 0 &&
-           is_whole(&f->x) && (!f->has_norm || is_whole(&f->norm.in[1]));
+    return gpu_series_columns(p) == gpu_series_columns(first) &&
+           p->in[1].d.dims[1] % 32 == 0 && is_whole(&f->x) &&
+           (!f->has_norm || is_whole(&f->norm.in[1]));
 }
 
-static bool is_on(const gpu_target *target)
+static const char *name_of(int64_t columns)
+{
+    return columns == 1 ? "gemv_series" : "gemv_series_rows";
+}
+
+static bool is_on(const gpu_target *target, int64_t columns)
 {
     return target->series && target->wgmma_bytes && !gpu_is_glsl(target) &&
-           target->units && !gpu_is_disabled(target, "gemv_series");
+           target->units && columns &&
+           !gpu_is_disabled(target, name_of(columns));
 }
 
 bool gpu_series_fits(const gpu_step *steps, uint32_t n)
@@ -49,12 +56,13 @@ bool gpu_series_fits(const gpu_step *steps, uint32_t n)
     uint32_t args = 1;
     gpu_series_shape s;
     if (!first) /* what follows may make it a series */
-        return n == 1 && is_on(steps[0].attention.target) &&
+        return n == 1 && is_on(steps[0].attention.target, 1) &&
                gpu_max_rows(&steps[0].attention.in[0]) == 1;
-    if (!is_on(first->target))
+    const int64_t columns = gpu_series_columns(first);
+    if (!is_on(first->target, columns))
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        if (!steps[i].attends && !takes(&steps[i], first))
+        if (steps[i].attends ? columns > 1 : !takes(&steps[i], first))
             return false;
         args += args_of(&steps[i]);
     }
@@ -93,23 +101,36 @@ static void put_strips(gpu_text *text, const gpu_fused *f,
                    its->suffix, its->gain, its->gain);
 }
 
+/* Of blocks of a row of tiles, of which slots are whole. */
+static int64_t row_bytes(const gpu_step *step, const gpu_series_shape *s,
+                         int64_t blocks)
+{
+    const int64_t streams = gpu_fused_streams(&step->fused);
+    return blocks * streams / s->tiles * s->slot_bytes / streams;
+}
+
 /* With a step's first tiles, its gains are on their way, too. */
 static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
                             const gpu_series_shape *s)
 {
     const long long streams = gpu_fused_streams(&step->fused);
+    const long long all = (long long)row_bytes(step, s, gpu_step_blocks(step));
+    const long long piece = (long long)row_bytes(step, s, s->piece);
     gpu_printf(text,
                "    if (f_step == %u) { \\\n"
                "        FIND_STRIP_%u(f_strip) \\\n"
                "        FIND_ROWS_%u \\\n"
                "        f_rows = %lld; \\\n"
                "        f_bytes = ROUND / %lld; \\\n"
-               "        f_left = %lld; \\\n"
-               "        f_from = (ulong)row[0]; \\\n",
-               (unsigned)i, (unsigned)i, (unsigned)i, streams, streams,
-               (long long)(gpu_step_slots(step, s) * s->slot_bytes) / streams);
+               "        f_left = min(%lld - f_piece * %lld, %lld); \\\n"
+               "        f_from = (ulong)row[0] + f_piece * %lldul; \\\n",
+               (unsigned)i, (unsigned)i, (unsigned)i, streams, streams, all,
+               piece, piece, piece);
     if (streams == 2)
-        gpu_puts(text, "        f_other = (ulong)row[1]; \\\n");
+        gpu_printf(text,
+                   "        f_other = (ulong)row[1] + f_piece * %lldul; "
+                   "\\\n",
+                   piece);
     if (step->fused.has_norm)
         gpu_printf(text,
                    "        if (f_strip == GROUP_ID(0)) { \\\n"
@@ -128,7 +149,12 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
     for (uint32_t i = 0; i + 1 < n; i++)
         gpu_printf(text, "(step) == %u ? %lld : ", (unsigned)i,
                    (long long)gpu_step_strips(&steps[i]));
-    gpu_printf(text, "%lld)\n", (long long)gpu_step_strips(&steps[n - 1]));
+    gpu_printf(text, "%lld)\n#define PIECES_OF(step) (",
+               (long long)gpu_step_strips(&steps[n - 1]));
+    for (uint32_t i = 0; i + 1 < n; i++)
+        gpu_printf(text, "(step) == %u ? %lld : ", (unsigned)i,
+                   (long long)gpu_step_pieces(&steps[i], s));
+    gpu_printf(text, "%lld)\n", (long long)gpu_step_pieces(&steps[n - 1], s));
     for (uint32_t i = 0; i < n; i++)
         if (!steps[i].attends)
             put_strips(text, &steps[i].fused, &names[i]);
@@ -168,30 +194,43 @@ static void put_attention(gpu_text *text, const gpu_attention *s)
     gpu_puts(text, "        BARRIER;\n    }\n    }\n");
 }
 
+/* How much a step is, and what of it a group has at a time. */
+static void put_sizes(gpu_text *text, const gpu_step *step,
+                      const gpu_series_shape *s)
+{
+    const int64_t streams = gpu_fused_streams(&step->fused);
+    const int64_t blocks = gpu_step_blocks(step);
+    const int64_t kept = gpu_step_kept(step, s);
+    gpu_printf(text,
+               "#define STREAMS %lld\n#define TILES %lld\n#define BLOCKS "
+               "%lld\n#define STRIPS %lld\n#define OCTETS %lld\n",
+               (long long)streams, (long long)(s->tiles / streams),
+               (long long)blocks, (long long)gpu_step_strips(step),
+               (long long)octets_of(step, s));
+    gpu_printf(
+        text, "#define PIECE %lld\n#define KEPT %lld\n#define TURNS %lld\n",
+        (long long)(blocks < s->piece ? blocks : s->piece), (long long)kept,
+        (long long)((kept * s->columns + s->warps - 1) / s->warps));
+}
+
 /* The words of a product or a fused group, and its text. */
 static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                         const gpu_series_shape *s)
 {
     static const char *const words[] = {
-        "STREAMS",   "TILES",      "BLOCKS",   "EACH",       "STRIPS",
-        "NORM",      "ACTIVATION", "ROPE",     "ADDED",      "OUTPUTS",
-        "ADDEND",    "X_ROW",      "GAIN_ROW", "OCTETS",     "FIND_STRIP",
-        "FIND_ROWS", "GAIN",       "EPS",      "IS_ROTATED", "HEAD",
-        "APART",     "ANGLE",      "ADD_BIAS", "STORE",      "PAIRS_ROTATED"};
-    const gpu_fused *f = &steps[i].fused;
+        "STREAMS",       "TILES",      "BLOCKS",     "PIECE",     "KEPT",
+        "TURNS",         "STRIPS",     "NORM",       "WIDTH",     "ACTIVATION",
+        "ROPE",          "ADDED",      "OUTPUTS",    "ADDEND",    "X_ROW",
+        "GAIN_ROW",      "OCTETS",     "FIND_STRIP", "FIND_ROWS", "GAIN",
+        "EPS",           "IS_ROTATED", "HEAD",       "APART",     "ANGLE",
+        "PAIRS_ROTATED", "ADD_BIAS",   "STORE"};
+    const gpu_step *step = &steps[i];
+    const gpu_fused *f = &step->fused;
     const gpu_fused_names *its = &names[i];
-    const bool adds = gpu_has(&steps[i].add);
-    const long long streams = gpu_fused_streams(f);
+    const bool adds = gpu_has(&step->add);
     for (uint32_t k = 0; k < sizeof words / sizeof *words; k++)
         gpu_printf(text, "#undef %s\n", words[k]);
-    gpu_printf(
-        text,
-        "#define STREAMS %lld\n#define TILES %lld\n#define BLOCKS "
-        "%lld\n#define EACH %lld\n#define STRIPS %lld\n",
-        streams, (long long)s->tiles / streams,
-        (long long)gpu_step_blocks(&steps[i]),
-        (long long)((gpu_step_slots(&steps[i], s) + s->warps - 1) / s->warps),
-        (long long)gpu_fused_strips(f));
+    put_sizes(text, step, s);
     gpu_printf(text,
                "#define NORM %d\n#define ACTIVATION %d\n#define ROPE "
                "%d\n#define ADDED %d\n#define OUTPUTS %lld\n",
@@ -202,15 +241,17 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                !f->rope                  ? 0
                : gpu_fused_has_halves(f) ? 2
                                          : 1,
-               adds, (long long)gpu_step_product(&steps[i])->in[1].d.dims[0]);
+               adds, (long long)gpu_step_product(step)->in[1].d.dims[0]);
     if (adds)
         gpu_printf(text,
-                   "#define ADDEND(o) args.%s.ReadScalar(0, 0, 0, 0, o)\n",
+                   "#define ADDEND(c, o) args.%s.ReadScalar(0, c, 0, 0, o)\n",
                    added[i]);
-    gpu_printf(text, "#define OCTETS %lld\n",
-               (long long)octets_of(&steps[i], s));
-    gpu_printf(text, "#define X_ROW (%s + args.%s.Row(0, 0, 0, 0))\n", its->x,
-               its->x);
+    gpu_printf(text, "#define X_ROW(c) (%s + args.%s.Row(0, c, 0, 0))\n",
+               its->x, its->x);
+    if (s->columns > 1)
+        gpu_printf(text, "#define WIDTH args.%s.Width()\n", its->x);
+    else
+        gpu_puts(text, "#define WIDTH 1\n");
     if (f->has_norm)
         gpu_printf(text, "#define GAIN_ROW GAIN_ROW%s\n", its->suffix);
     gpu_printf(text,
@@ -219,6 +260,9 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                its->suffix, its->suffix);
     gpu_fused_put_named(text, f, its);
     gpu_puts(text, gpu_template_gemv_series_step);
+    gpu_puts(text, s->columns > 1 ? gpu_template_gemv_series_x_rows
+                                  : gpu_template_gemv_series_x);
+    gpu_puts(text, gpu_template_gemv_series_products);
 }
 
 static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
@@ -270,7 +314,9 @@ static void define_shape(gpu_call *call, const gpu_series_shape *s, uint32_t n)
     gpu_call_define(call, "STAGES_AT", s->stages_at);
     gpu_call_define(call, "RING_BYTES", s->ring_bytes);
     gpu_call_define(call, "GROUPS", s->groups);
+    gpu_call_define(call, "X_SUMS_AT", s->sums_at);
     gpu_call_define(call, "SUMS", s->sums);
+    gpu_call_define(call, "COLUMNS", s->columns);
     gpu_call_define(call, "STEPS", n);
     call->groups[0] = gpu_constant(s->groups);
 }
@@ -318,15 +364,16 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     gpu_puts(&text, "    }\n}\n");
     clv_status status =
         text.failed || locate.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-    gpu_call_init(&call, "gemv_series", text.data, s.product->index,
+    gpu_call_init(&call, name_of(s.columns), text.data, s.product->index,
                   gpu_series_items(&s));
     call.wide = true;
     gpu_use_tensor(&call, target, false);
     gpu_use_tiles(&call, target);
     gpu_call_use(&call, target->nvidia_ptx ? gpu_template_series_opencl
                                            : gpu_template_series_plain_opencl);
-    gpu_call_use(&call, s.form.bits > 8 ? gpu_template_series_halves_opencl
-                                        : gpu_template_series_bytes_opencl);
+    gpu_call_use(&call, s.columns > 1     ? gpu_template_series_rows_opencl
+                        : s.form.bits > 8 ? gpu_template_series_halves_opencl
+                                          : gpu_template_series_bytes_opencl);
     gpu_call_use(&call, locate.data);
     gpu_tile_defines(&call, s.product);
     define_shape(&call, &s, n);

@@ -13,7 +13,15 @@
 #define BYTES_BLOCK 96
 #define BYTES_UNIT 16
 #define HALVES_BLOCK 128
-#define SUM_BYTES 64 /* of a warp, for its sums of a row of tiles */
+/* The same of several rows of x, series_rows_opencl.clt. */
+#define ROWS_BLOCK 512
+#define ROWS_UNIT 32 /* of each UNIT_BLOCKS blocks */
+#define ROWS_SUM 32  /* of a block or sub-block, where weights have minimums */
+#define UNIT_BLOCKS 4
+#define LEAST_PIECE 128 /* blocks of a piece, where x has several */
+#define GOOD_STAGES 5   /* fewer are worse than several pieces */
+#define MOST_SUMS 64    /* strips times streams times columns that are kept */
+#define SUM_BYTES 64    /* of a warp, for its sums of a row of tiles */
 
 static int64_t copy_warps(const gpu_target *target)
 {
@@ -36,18 +44,45 @@ static int64_t most_of(const gpu_step *steps, uint32_t n,
     return most;
 }
 
-/* A group keeps sums of a strip for each warp, at the most. */
+int64_t gpu_series_columns(const gpu_node *product)
+{
+    const int64_t columns = gpu_gemv_columns(product);
+    if (columns == 1)
+        return 1;
+    return gpu_gemv_is_fine(product) || columns > 8 ? 0 : columns;
+}
+
+/* Strips of a group, at the most. */
+static int64_t group_strips(const gpu_step *step, const gpu_series_shape *s)
+{
+    return (gpu_step_strips(step) + s->groups - 1) / s->groups;
+}
+
+int64_t gpu_step_kept(const gpu_step *step, const gpu_series_shape *s)
+{
+    if (gpu_step_pieces(step, s) > 1)
+        return group_strips(step, s);
+    return s->warps > s->columns ? s->warps / s->columns : 1;
+}
+
+/* Sums of strips that a group keeps at a time, of the strips `kept`. */
+static int64_t sums_of(const gpu_step *step, const gpu_series_shape *s,
+                       int64_t kept)
+{
+    const int64_t strips = group_strips(step, s);
+    return (strips < kept ? strips : kept) * s->columns *
+           gpu_fused_streams(&step->fused);
+}
+
 static int64_t most_sums(const gpu_step *steps, uint32_t n,
                          const gpu_series_shape *s)
 {
     int64_t most = 0;
     for (uint32_t i = 0; i < n; i++) {
-        int64_t strips =
-            (gpu_step_strips(&steps[i]) + s->groups - 1) / s->groups;
-        if (strips > s->warps)
-            strips = s->warps;
-        if (strips && strips * gpu_fused_streams(&steps[i].fused) > most)
-            most = strips * gpu_fused_streams(&steps[i].fused);
+        if (steps[i].attends)
+            continue;
+        const int64_t sums = sums_of(&steps[i], s, gpu_step_kept(&steps[i], s));
+        most = sums > most ? sums : most;
     }
     return most;
 }
@@ -57,8 +92,8 @@ static int64_t plain_local(const gpu_series_shape *s)
 {
     const int64_t attends =
         s->attention.items ? gpu_attention_decode_bytes(&s->attention) : 0;
-    return s->warps * (s->sums * SUM_BYTES + 4) + attends + PLACES_BYTES +
-           gpu_plain_bytes(s->product->target, s->warps * 32);
+    return s->warps * (s->sums * SUM_BYTES + s->columns * 4) + attends +
+           PLACES_BYTES + gpu_plain_bytes(s->product->target, s->warps * 32);
 }
 
 /* Stages that are under way at a time. */
@@ -68,18 +103,31 @@ static int64_t flight_of(const gpu_series_shape *s)
     return stages < 1 ? 1 : stages < s->stages ? stages : s->stages;
 }
 
+/* Where x lies in the ring, and what comes with it. */
+static void place_x(gpu_series_shape *s)
+{
+    int64_t block = s->form.bits <= 8 ? BYTES_BLOCK : HALVES_BLOCK;
+    int64_t units =
+        s->form.bits <= 8 ? s->piece * s->form.subs * BYTES_UNIT : 0;
+    int64_t sums = 0;
+    if (s->columns > 1) {
+        block = ROWS_BLOCK;
+        units = (s->piece + UNIT_BLOCKS - 1) / UNIT_BLOCKS * ROWS_UNIT;
+        sums = s->form.minimum ? s->piece * s->form.subs * ROWS_SUM : 0;
+    }
+    s->x_at = MOST_STAGES * 16;
+    s->units_at = s->x_at + s->piece * block;
+    s->sums_at = s->units_at + units;
+    s->stages_at = (s->sums_at + sums + 127) / 128 * 128;
+}
+
 /* Where things are in the ring, of as many stages as fit; false: too few do. */
 static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
     const gpu_target *target = s->product->target;
-    const int64_t blocks = most_of(steps, n, gpu_step_blocks);
     const int64_t round = s->warps * s->slot_bytes;
+    place_x(s);
     s->sums = most_sums(steps, n, s);
-    s->x_at = MOST_STAGES * 16;
-    const bool bytes = s->form.bits <= 8;
-    const int64_t units = bytes ? blocks * s->form.subs * BYTES_UNIT : 0;
-    s->units_at = s->x_at + blocks * (bytes ? BYTES_BLOCK : HALVES_BLOCK);
-    s->stages_at = (s->units_at + units + 127) / 128 * 128;
     s->stages =
         ((int64_t)target->wgmma_bytes - 256 - plain_local(s) - s->stages_at) /
         round;
@@ -90,6 +138,36 @@ static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
     s->ring_bytes = s->stages_at + s->stages * round;
     s->flight = flight_of(s);
     return s->stages >= 2 && plain_local(s) <= (int64_t)target->local_bytes;
+}
+
+/* The blocks of the longest x that is in one piece, since a group has too many
+ * strips to keep sums of all. */
+static int64_t longest_whole(const gpu_step *steps, uint32_t n,
+                             const gpu_series_shape *s)
+{
+    int64_t most = LEAST_PIECE;
+    for (uint32_t i = 0; i < n; i++)
+        if (sums_of(&steps[i], s, group_strips(&steps[i], s)) > MOST_SUMS &&
+            gpu_step_blocks(&steps[i]) > most)
+            most = gpu_step_blocks(&steps[i]);
+    return most;
+}
+
+/* All of x in one piece, or, of several rows that leave too little for stages,
+ * pieces of which each warp has whole slots. */
+static bool choose_piece(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
+{
+    const int64_t all = most_of(steps, n, gpu_step_blocks);
+    const int64_t each = s->warps * s->tiles;
+    s->piece = all;
+    const bool fits = lay_out(s, steps, n);
+    if (s->columns == 1 || (fits && s->stages >= GOOD_STAGES))
+        return fits;
+    s->piece = (longest_whole(steps, n, s) + each - 1) / each * each;
+    if (s->piece < all)
+        return lay_out(s, steps, n);
+    s->piece = all;
+    return lay_out(s, steps, n);
 }
 
 /* Whether each warp has slots of every strip, which all are full, and heads
@@ -123,7 +201,7 @@ static bool choose_slot(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
            s->slot_bytes > SLOT_BYTES)
         set_tiles(s, s->tiles / 2);
     for (; s->tiles >= LEAST_TILES; set_tiles(s, s->tiles / 2))
-        if (divides(s, steps, n) && lay_out(s, steps, n))
+        if (divides(s, steps, n) && choose_piece(s, steps, n))
             return true;
     return false;
 }
@@ -162,6 +240,7 @@ bool gpu_series_choose(const gpu_step *steps, uint32_t n, gpu_series_shape *s)
     /* Smaller products gain nothing by a series; tests have some. */
     const int64_t least = target->nvidia_ptx ? WARPS : 2;
     s->form = gpu_tiles_of(target, &s->product->in[1].d);
+    s->columns = gpu_series_columns(s->product);
     s->groups = most_of(steps, n, gpu_step_strips);
     if (s->groups > target->units)
         s->groups = target->units;

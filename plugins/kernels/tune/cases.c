@@ -43,7 +43,7 @@ enum {
 
 uint32_t gpu_n_cases(void)
 {
-    return N_SINGLE + N_SERIES + 3;
+    return N_SINGLE + 2 * N_SERIES + 3;
 }
 
 /* The scales of the integers that tensor w has: of rows, or of groups of 32. */
@@ -243,7 +243,9 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
         made = make_matmul(host, CLV_DTYPE_I8, WIDE_ROWS, WIDE_INPUTS,
                            GPU_CASE_STEP, c);
     else if (i > N_SINGLE)
-        made = gpu_case_make_series(host, series_types[i - N_SINGLE - 1],
+        made = gpu_case_make_series(host,
+                                    series_types[(i - N_SINGLE - 1) % N_SERIES],
+                                    i - N_SINGLE > N_SERIES ? 5 : 1,
                                     slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (i == N_SINGLE)
         made = gpu_case_make_layers(host, CLV_DTYPE_Q8_0,

@@ -4,42 +4,49 @@
 enum { SERIES_OUTPUTS = 70, SERIES_ROWS = 301 }; /* no multiples of anything */
 enum { SERIES_SHARED = 4 }; /* heads of a group of the cache */
 
-bool gpu_case_make_series(const clv_host_api *host, uint32_t dtype, uint32_t in,
-                          gpu_case *c)
+/* One row of the sum of x W with what was before, and of that times W_2. */
+static void want_products(gpu_case *c, uint32_t in, uint32_t row, double *sum)
 {
-    enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
-    snprintf(c->name, sizeof c->name, "two products %s 1x%ux%d",
-             clv_dtype_label(dtype), (unsigned)in, SERIES_OUTPUTS);
-    c->variant = "gemv_series";
-    c->series = true;
-    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
-    if (!sum ||
-        !gpu_case_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 1) ||
-        !gpu_case_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 2) ||
-        !gpu_case_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in,
-                         1) ||
-        !gpu_case_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, in, 3) ||
-        !gpu_case_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, in,
-                         1) ||
-        !gpu_case_tensor(host, c, dtype, CLV_USAGE_WEIGHT, SERIES_OUTPUTS, in,
-                         4) ||
-        !gpu_case_tensor(host, c, CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1,
-                         SERIES_OUTPUTS, 0)) {
-        clv_free(host, sum);
-        return false;
-    }
+    const uint32_t from = row * in;
     for (uint32_t o = 0; o < in; o++) {
-        sum[o] = gpu_case_element(o, 3);
+        sum[o] = gpu_case_element(from + o, 3);
         for (uint32_t k = 0; k < in; k++)
-            sum[o] += (double)gpu_case_element(k, 1) *
+            sum[o] += (double)gpu_case_element(from + k, 1) *
                       gpu_case_element(o * in + k, 2);
     }
     for (uint32_t o = 0; o < SERIES_OUTPUTS; o++) {
         double y = 0;
         for (uint32_t k = 0; k < in; k++)
             y += sum[k] * gpu_case_element(o * in + k, 4);
-        c->want[o] = (float)y;
+        c->want[row * SERIES_OUTPUTS + o] = (float)y;
     }
+}
+
+bool gpu_case_make_series(const clv_host_api *host, uint32_t dtype,
+                          uint32_t rows, uint32_t in, gpu_case *c)
+{
+    enum { X, W, PRODUCT, BEFORE, SUM, W_2, OUT };
+    const uint32_t f32 = CLV_DTYPE_F32, transient = CLV_USAGE_TRANSIENT;
+    snprintf(c->name, sizeof c->name, "two products %s %ux%ux%d",
+             clv_dtype_label(dtype), (unsigned)rows, (unsigned)in,
+             SERIES_OUTPUTS);
+    c->variant = rows == 1 ? "gemv_series" : "gemv_series_rows";
+    c->series = true;
+    double *sum = clv_new(host, in * (uint64_t)sizeof *sum);
+    if (!sum || !gpu_case_tensor(host, c, f32, CLV_USAGE_INPUT, rows, in, 1) ||
+        !gpu_case_tensor(host, c, dtype, CLV_USAGE_WEIGHT, in, in, 2) ||
+        !gpu_case_tensor(host, c, f32, transient, rows, in, 1) ||
+        !gpu_case_tensor(host, c, f32, CLV_USAGE_INPUT, rows, in, 3) ||
+        !gpu_case_tensor(host, c, f32, transient, rows, in, 1) ||
+        !gpu_case_tensor(host, c, dtype, CLV_USAGE_WEIGHT, SERIES_OUTPUTS, in,
+                         4) ||
+        !gpu_case_tensor(host, c, f32, CLV_USAGE_OUTPUT, rows, SERIES_OUTPUTS,
+                         0)) {
+        clv_free(host, sum);
+        return false;
+    }
+    for (uint32_t i = 0; i < rows; i++)
+        want_products(c, in, i, sum);
     clv_free(host, sum);
     gpu_case_binary(c, CLV_OP_MATMUL, X, W, PRODUCT);
     gpu_case_binary(c, CLV_OP_ADD, PRODUCT, BEFORE, SUM);
