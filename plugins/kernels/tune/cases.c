@@ -30,6 +30,7 @@ static const uint32_t expert_types[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                         CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K};
 static const uint32_t series_types[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
                                         CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K};
+static const uint32_t series_rows_types[] = {CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K};
 static const int64_t rows_of_x[] = {1, 5, 37};
 
 enum {
@@ -37,13 +38,14 @@ enum {
     N_CACHES = sizeof caches / sizeof *caches,
     N_EXPERTS = sizeof expert_types / sizeof *expert_types,
     N_SERIES = sizeof series_types / sizeof *series_types,
+    N_SERIES_ROWS = sizeof series_rows_types / sizeof *series_rows_types,
     N_ROWS = sizeof rows_of_x / sizeof *rows_of_x,
     N_SINGLE = (N_WEIGHTS + N_CACHES + N_EXPERTS) * N_ROWS,
 };
 
 uint32_t gpu_n_cases(void)
 {
-    return N_SINGLE + 2 * N_SERIES + 3;
+    return N_SINGLE + N_SERIES + N_SERIES_ROWS + 3;
 }
 
 /* The scales of the integers that tensor w has: of rows, or of groups of 32. */
@@ -242,10 +244,12 @@ clv_status gpu_case_make(const clv_host_api *host, uint32_t i, bool slow,
     else if (i + 2 == gpu_n_cases())
         made = make_matmul(host, CLV_DTYPE_I8, WIDE_ROWS, WIDE_INPUTS,
                            GPU_CASE_STEP, c);
+    else if (i > N_SINGLE + N_SERIES)
+        made = gpu_case_make_series(
+            host, series_rows_types[i - N_SINGLE - N_SERIES - 1], 5,
+            slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (i > N_SINGLE)
-        made = gpu_case_make_series(host,
-                                    series_types[(i - N_SINGLE - 1) % N_SERIES],
-                                    i - N_SINGLE > N_SERIES ? 5 : 1,
+        made = gpu_case_make_series(host, series_types[i - N_SINGLE - 1], 1,
                                     slow ? SERIES_SLOW : SERIES_INPUTS, c);
     else if (i == N_SINGLE)
         made = gpu_case_make_layers(host, CLV_DTYPE_Q8_0,
