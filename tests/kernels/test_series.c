@@ -286,6 +286,44 @@ static void run(runner *r, const gpu_target *target, layer c)
     sample_free(&m.b);
 }
 
+/* A product that has no neighbour, of many channels. */
+static void run_alone(runner *r, gpu_target *target, int64_t rows)
+{
+    const uint32_t units = target->units;
+    gpu_code *code = NULL;
+    layer c = {.dtype = CLV_DTYPE_Q4_0, .rows = rows};
+    made m = {.rows = rows};
+    graph_init(&m.b.g);
+    target->units = 1;
+    m.x = add_rows(&m, CLV_USAGE_INPUT, 256);
+    m.seen = add_product(&m, &c, m.x, 256, 520);
+    m.b.g.tensors[m.seen].usage = CLV_USAGE_OUTPUT;
+    sample_fill(&m.b, m.x);
+    sample_fill(&m.b, m.x + 1);
+    float *want = malloc(m.b.size[m.seen]), *got = m.b.data[m.seen];
+    assert_non_null(want);
+    assert_int_equal(gpu_lower(&test_host, target, &m.b.g.sub, &code), CLV_OK);
+    bool series = false;
+    for (uint32_t i = 0; i < code->n_kernels; i++)
+        series = series || strstr(code->kernels[i].variant, "gemv_series");
+    assert_true(series);
+    gpu_code_free(&test_host, code);
+    runner_set(r, target);
+    runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
+    memcpy(want, got, m.b.size[m.seen]);
+    gpu_target without = *target;
+    without.series = false;
+    runner_set(r, &without);
+    runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
+    judge j = {0, 0};
+    for (int64_t i = 0; i < rows * 520; i++)
+        judge_expect(&j, want[i], got[i]);
+    judge_conclude(&j, rows > 1 ? 1e-6 : 1e-10, "a product alone");
+    free(want);
+    sample_free(&m.b);
+    target->units = units;
+}
+
 static bool all; /* formats of weights */
 
 static const layer base = {.dtype = CLV_DTYPE_Q8_0,
@@ -314,6 +352,7 @@ static void test_rows(void **state)
     (void)state;
     if (!r)
         skip();
+    run_alone(r, &target, 5);
     c.rows = 5;
     run(r, &target, c);
     c.odd = NAN;
@@ -358,6 +397,7 @@ static void test_series(void **state)
     (void)state;
     if (!r)
         skip();
+    run_alone(r, &target, 1);
     run(r, &target, c);
     c.odd = 3e5f;
     run(r, &target, c);

@@ -53,7 +53,7 @@ static bool is_on(const gpu_target *target, int64_t columns)
 bool gpu_series_fits(const gpu_step *steps, uint32_t n)
 {
     const gpu_node *first = gpu_series_product(steps, n);
-    uint32_t args = 1;
+    uint32_t args = 2; /* how groups meet, what is passed on */
     gpu_series_shape s;
     if (!first) /* what follows may make it a series */
         return n == 1 && is_on(steps[0].attention.target, 1) &&
@@ -131,13 +131,29 @@ static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
                    "        f_other = (ulong)row[1] + f_piece * %lldul; "
                    "\\\n",
                    piece);
-    if (step->fused.has_norm)
+    if (step->fused.has_norm && s->columns == 1)
         gpu_printf(text,
                    "        if (f_strip == GROUP_ID(0)) { \\\n"
                    "            PREFETCH(GAIN_ROW_%u, %lld) \\\n"
                    "        } \\\n",
                    (unsigned)i, (long long)gpu_step_blocks(step) * 128);
     gpu_puts(text, "    } \\\n");
+}
+
+/* Bytes of a block of x that is passed on: halves, and a factor and a sum of
+ * squares of each strip. */
+#define PASSED_BLOCK (512 + 64 + 64)
+
+/* Blocks of the longest x that is passed on; 0: none is. */
+static int64_t passed_blocks(const gpu_step *steps, uint32_t n,
+                             const gpu_series_shape *s)
+{
+    int64_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (gpu_step_is_passed(steps, i, s) &&
+            gpu_step_blocks(&steps[i]) > most)
+            most = gpu_step_blocks(&steps[i]);
+    return most;
 }
 
 /* Where the tiles of a strip are, of all steps. */
@@ -155,6 +171,9 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
         gpu_printf(text, "(step) == %u ? %lld : ", (unsigned)i,
                    (long long)gpu_step_pieces(&steps[i], s));
     gpu_printf(text, "%lld)\n", (long long)gpu_step_pieces(&steps[n - 1], s));
+    if (passed_blocks(steps, n, s))
+        gpu_puts(text, "#define PASSED(k) (passed + args.passed.Row(0, (k) % "
+                       "2, 0, 0))\n");
     for (uint32_t i = 0; i < n; i++)
         if (!steps[i].attends)
             put_strips(text, &steps[i].fused, &names[i]);
@@ -213,17 +232,33 @@ static void put_sizes(gpu_text *text, const gpu_step *step,
         (long long)((kept * s->columns + s->warps - 1) / s->warps));
 }
 
+/* What the step passes on to the next, and where its x was passed to. */
+static void put_passed(gpu_text *text, const gpu_step *steps, uint32_t i,
+                       uint32_t n, const gpu_series_shape *s)
+{
+    const bool passes = i + 1 < n && gpu_step_is_passed(steps, i + 1, s);
+    gpu_printf(text, "#define PASSES %u\n#define X_PASSED %u\n",
+               passes ? (unsigned)i + 1 : 0, (unsigned)i);
+    if (passes && steps[i + 1].fused.has_norm)
+        gpu_printf(text,
+                   "#define NEXT_GAIN(o) args.%s.ReadScalar(0, 0, 0, 0, o)\n",
+                   names[i + 1].gain);
+    else
+        gpu_puts(text, "#define NEXT_GAIN(o) 1.0f\n");
+}
+
 /* The words of a product or a fused group, and its text. */
 static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
-                        const gpu_series_shape *s)
+                        uint32_t n, const gpu_series_shape *s)
 {
     static const char *const words[] = {
-        "STREAMS",       "TILES",      "BLOCKS",     "PIECE",     "KEPT",
-        "TURNS",         "STRIPS",     "NORM",       "WIDTH",     "ACTIVATION",
-        "ROPE",          "ADDED",      "OUTPUTS",    "ADDEND",    "X_ROW",
-        "GAIN_ROW",      "OCTETS",     "FIND_STRIP", "FIND_ROWS", "GAIN",
-        "EPS",           "IS_ROTATED", "HEAD",       "APART",     "ANGLE",
-        "PAIRS_ROTATED", "ADD_BIAS",   "STORE"};
+        "STREAMS",    "TILES",     "BLOCKS",    "PIECE",         "KEPT",
+        "TURNS",      "STRIPS",    "NORM",      "WIDTH",         "ACTIVATION",
+        "ROPE",       "ADDED",     "OUTPUTS",   "ADDEND",        "X_ROW",
+        "PASSES",     "X_PASSED",  "NEXT_GAIN", "GAIN_ROW",      "OCTETS",
+        "FIND_STRIP", "FIND_ROWS", "GAIN",      "EPS",           "IS_ROTATED",
+        "HEAD",       "APART",     "ANGLE",     "PAIRS_ROTATED", "ADD_BIAS",
+        "STORE"};
     const gpu_step *step = &steps[i];
     const gpu_fused *f = &step->fused;
     const gpu_fused_names *its = &names[i];
@@ -231,6 +266,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
     for (uint32_t k = 0; k < sizeof words / sizeof *words; k++)
         gpu_printf(text, "#undef %s\n", words[k]);
     put_sizes(text, step, s);
+    put_passed(text, steps, i, n, s);
     gpu_printf(text,
                "#define NORM %d\n#define ACTIVATION %d\n#define ROPE "
                "%d\n#define ADDED %d\n#define OUTPUTS %lld\n",
@@ -260,8 +296,10 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                its->suffix, its->suffix);
     gpu_fused_put_named(text, f, its);
     gpu_puts(text, gpu_template_gemv_series_step);
-    gpu_puts(text, s->columns > 1 ? gpu_template_gemv_series_x_rows
-                                  : gpu_template_gemv_series_x);
+    gpu_puts(text, gpu_step_is_passed(steps, i, s)
+                       ? gpu_template_gemv_series_x_passed
+                   : s->columns > 1 ? gpu_template_gemv_series_x_rows
+                                    : gpu_template_gemv_series_x);
     gpu_puts(text, gpu_template_gemv_series_products);
 }
 
@@ -275,7 +313,7 @@ static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
         if (steps[i].attends)
             put_attention(text, &s->attention);
         else
-            put_product(text, steps, i, s);
+            put_product(text, steps, i, n, s);
     }
 }
 
@@ -332,6 +370,20 @@ static clv_status add_product(gpu_lowering *lowering, gpu_call *call,
     return CLV_OK;
 }
 
+/* Room for x that is passed on, of two steps. */
+static clv_status add_passed(gpu_lowering *lowering, gpu_call *call,
+                             int64_t blocks)
+{
+    const int64_t row = blocks * PASSED_BLOCK;
+    uint32_t buffer;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PASSED, (uint64_t)row * 2,
+                              &buffer));
+    gpu_add_private_rows(call, "passed", buffer, CLV_DTYPE_F32, gpu_constant(2),
+                         row / 4, row, true);
+    gpu_call_define(call, "PASSED_BLOCKS", blocks);
+    return CLV_OK;
+}
+
 static clv_status add_operands(gpu_lowering *lowering, gpu_call *call,
                                const gpu_step *steps, uint32_t n,
                                const gpu_series_shape *s)
@@ -342,6 +394,9 @@ static clv_status add_operands(gpu_lowering *lowering, gpu_call *call,
                                                             &steps[i].attention,
                                                             &s->attention)
                                  : add_product(lowering, call, &steps[i], i));
+    const int64_t blocks = passed_blocks(steps, n, s);
+    if (blocks)
+        CLV_TRY(add_passed(lowering, call, blocks));
     CLV_TRY(get_meeting(lowering, s->product, &meeting));
     gpu_add_private_rows(call, "meeting", meeting, CLV_DTYPE_I32,
                          gpu_constant(1), 1, 4, true);

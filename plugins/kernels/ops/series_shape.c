@@ -65,6 +65,19 @@ int64_t gpu_step_kept(const gpu_step *step, const gpu_series_shape *s)
     return s->warps > s->columns ? s->warps / s->columns : 1;
 }
 
+bool gpu_step_is_passed(const gpu_step *steps, uint32_t i,
+                        const gpu_series_shape *s)
+{
+    if (s->columns == 1 || !i || steps[i].attends || steps[i - 1].attends)
+        return false;
+    const gpu_fused *from = &steps[i - 1].fused;
+    const gpu_fused_member *out = &from->members[0];
+    return from->n_outs == 1 && !from->rope && !out->sets.sets &&
+           out->out.index == steps[i].fused.x.index &&
+           gpu_step_product(&steps[i - 1])->in[1].d.dims[0] ==
+               gpu_step_blocks(&steps[i]) * 32;
+}
+
 /* Sums of strips that a group keeps at a time, of the strips `kept`. */
 static int64_t sums_of(const gpu_step *step, const gpu_series_shape *s,
                        int64_t kept)

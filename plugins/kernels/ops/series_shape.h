@@ -32,6 +32,9 @@ int64_t gpu_series_columns(const gpu_node *product);
 /* Strips whose sums a group keeps at a time in the step: with several pieces of
  * x, all that it has. */
 int64_t gpu_step_kept(const gpu_step *step, const gpu_series_shape *s);
+/* Whether step i gets x from the one before as halves. */
+bool gpu_step_is_passed(const gpu_step *steps, uint32_t i,
+                        const gpu_series_shape *s);
 /* Work items of a group, with those that only ask for copies. */
 uint32_t gpu_series_items(const gpu_series_shape *s);
 
