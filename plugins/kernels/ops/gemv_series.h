@@ -1,7 +1,7 @@
 /*
- * Products of one row that follow one another, and an attention among them, as
- * one kernel, whose groups stay and meet between two (gemv_series_opencl.clt):
- * for GPUs of compute capability 9.0.
+ * Products of one row that follow one another, and an attention among them, or
+ * products of three to eight rows, as one kernel, whose groups stay and meet
+ * between two (gemv_series_opencl.clt): for GPUs of compute capability 9.0.
  */
 #pragma once
 
