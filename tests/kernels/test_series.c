@@ -287,41 +287,51 @@ static void run(runner *r, const gpu_target *target, layer c)
 }
 
 /* A product that has no neighbour, of many channels. */
-static void run_alone(runner *r, gpu_target *target, int64_t rows)
+static void run_alone(runner *r, const gpu_target *base_target, uint32_t dtype,
+                      int64_t rows, int64_t in)
 {
-    const uint32_t units = target->units;
+    enum { OUT = 520 };
+    gpu_target target = *base_target;
     gpu_code *code = NULL;
-    layer c = {.dtype = CLV_DTYPE_Q4_0, .rows = rows};
+    bool series = false;
+    layer c = {.dtype = dtype, .rows = rows};
     made m = {.rows = rows};
     graph_init(&m.b.g);
-    target->units = 1;
-    m.x = add_rows(&m, CLV_USAGE_INPUT, 256);
-    m.seen = add_product(&m, &c, m.x, 256, 520);
+    target.units = 1;
+    m.x = add_rows(&m, CLV_USAGE_INPUT, in);
+    m.seen = add_product(&m, &c, m.x, in, OUT);
     m.b.g.tensors[m.seen].usage = CLV_USAGE_OUTPUT;
     sample_fill(&m.b, m.x);
     sample_fill(&m.b, m.x + 1);
-    float *want = malloc(m.b.size[m.seen]), *got = m.b.data[m.seen];
-    assert_non_null(want);
-    assert_int_equal(gpu_lower(&test_host, target, &m.b.g.sub, &code), CLV_OK);
-    bool series = false;
+    float *got = malloc(m.b.size[m.seen]), *want = m.b.data[m.seen];
+    assert_non_null(got);
+    assert_int_equal(gpu_lower(&test_host, &target, &m.b.g.sub, &code), CLV_OK);
     for (uint32_t i = 0; i < code->n_kernels; i++)
         series = series || strstr(code->kernels[i].variant, "gemv_series");
     assert_true(series);
     gpu_code_free(&test_host, code);
-    runner_set(r, target);
+    runner_set(r, &target);
     runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
-    memcpy(want, got, m.b.size[m.seen]);
-    gpu_target without = *target;
-    without.series = false;
-    runner_set(r, &without);
+    memcpy(got, want, m.b.size[m.seen]);
+    target.series = false;
+    runner_set(r, &target);
     runner_run(r, &m.b.g, m.b.data, m.b.size, NULL);
     judge j = {0, 0};
-    for (int64_t i = 0; i < rows * 520; i++)
-        judge_expect(&j, want[i], got[i]);
+    for (int64_t i = 0; i < rows * OUT; i++)
+        judge_expect(&j, got[i], want[i]);
     judge_conclude(&j, rows > 1 ? 1e-6 : 1e-10, "a product alone");
-    free(want);
+    free(got);
     sample_free(&m.b);
-    target->units = units;
+}
+
+/* With minimums, with sub-blocks, and those whose tiles share a head. */
+static void run_formats(runner *r, const gpu_target *target, int64_t rows)
+{
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_Q4_1, CLV_DTYPE_Q3_K, CLV_DTYPE_Q2_K, CLV_DTYPE_F16,
+        CLV_DTYPE_Q4_K, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
+    for (uint32_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        run_alone(r, target, dtypes[i], rows, i < 4 ? 512 : 1024);
 }
 
 static bool all; /* formats of weights */
@@ -352,7 +362,6 @@ static void test_rows(void **state)
     (void)state;
     if (!r)
         skip();
-    run_alone(r, &target, 5);
     c.rows = 5;
     run(r, &target, c);
     c.odd = NAN;
@@ -369,16 +378,12 @@ static void test_rows(void **state)
     c.hidden = 256; /* a group of items keeps sums of all its strips */
     c.inner = 4608;
     run(r, &target, c);
-    static const uint32_t others[] = {CLV_DTYPE_Q2_K, CLV_DTYPE_Q4_K,
-                                      CLV_DTYPE_F16,  CLV_DTYPE_Q4_1,
-                                      CLV_DTYPE_Q3_K, CLV_DTYPE_Q6_K};
-    for (uint32_t i = 0; i < (all ? 6 : 2); i++) {
+    run_formats(r, &target, 8);
+    if (all) {
         c = base;
-        c.dtype = others[i];
         c.rows = 8;
-        c.hidden = 512;
-        if (others[i] == CLV_DTYPE_Q4_K || others[i] == CLV_DTYPE_Q6_K)
-            c.heads = c.hidden = c.inner = 1024;
+        c.dtype = CLV_DTYPE_Q4_K;
+        c.heads = c.hidden = c.inner = 1024;
         run(r, &target, c);
     }
     /* As exact as floats, which several rows in a series are not. */
@@ -398,7 +403,6 @@ static void test_series(void **state)
     (void)state;
     if (!r)
         skip();
-    run_alone(r, &target, 1);
     run(r, &target, c);
     c.odd = 3e5f;
     run(r, &target, c);
@@ -449,17 +453,11 @@ static void test_series(void **state)
     c.attends = true;
     c.kernels = 3;
     run(r, &target, c);
-    /* With minimums, with sub-blocks, and those whose tiles share a head. */
-    static const uint32_t others[] = {CLV_DTYPE_Q4_1, CLV_DTYPE_Q3_K,
-                                      CLV_DTYPE_Q4_K, CLV_DTYPE_Q2_K,
-                                      CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
-    for (uint32_t i = 0; i < (all ? 6 : 3); i++) {
-        c = base;
-        c.dtype = others[i];
-        c.hidden = 512;
-        if (others[i] == CLV_DTYPE_Q4_K || others[i] == CLV_DTYPE_Q5_K ||
-            others[i] == CLV_DTYPE_Q6_K)
-            c.heads = c.hidden = c.inner = 1024;
+    run_formats(r, &target, 1);
+    c = base;
+    c.dtype = CLV_DTYPE_Q4_K;
+    if (all) {
+        c.heads = c.hidden = c.inner = 1024;
         run(r, &target, c);
     }
     /* Too few channels for heads that tiles share. */
