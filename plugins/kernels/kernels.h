@@ -77,10 +77,10 @@ typedef struct gpu_target {
     uint32_t wgmma_bytes; /* local memory of a group of kernels that are opened
                              for sm_90a (ptx.h), by plain code with
                              plain_matrix; 0: there are none */
-    bool series;          /* products of one row that follow one another, and
-                             attentions between them, are one kernel, whose
-                             groups wait for each other, one to a compute
-                             unit; with wgmma_bytes */
+    bool series;          /* products that follow one another, of one row with
+                             attentions between them, or of three to eight,
+                             are one kernel, whose groups wait for each
+                             other, one to a compute unit; with wgmma_bytes */
     uint32_t repeats;     /* layers whose arguments a kernel may have, at the
                              most; OpenCL C only */
     uint32_t apart;       /* layers that are kernels of their own before: while

@@ -30,10 +30,10 @@
                 "before, else a guess; exhaustive: what was not tried before " \
                 "is; off: guesses"),                                           \
     GPU_OPTION(BOOL, "series", "on",                                           \
-        .help = "with matrix instructions of warp groups: products and "       \
-                "attentions of one row that follow one another are one "       \
-                "kernel, whose groups wait for each other; off where "         \
-                "programs run on the device at once"),                         \
+        .help = "with matrix instructions of warp groups: products of up to "  \
+                "eight rows that follow one another, and with one row "        \
+                "attentions, are one kernel, whose groups wait for each "      \
+                "other; off where programs run on the device at once"),        \
     GPU_OPTION(INT, "max_memory", "0", .min = 0, .max = 1 << 24,               \
         .help = "MiB of each device's memory that may be taken; 0: what the "  \
                 "driver says, less a margin"),                                 \

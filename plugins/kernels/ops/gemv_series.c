@@ -115,7 +115,8 @@ static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
 {
     const long long streams = gpu_fused_streams(&step->fused);
     const long long all = (long long)row_bytes(step, s, gpu_step_blocks(step));
-    const long long piece = (long long)row_bytes(step, s, s->piece);
+    const long long piece =
+        (long long)row_bytes(step, s, gpu_step_piece(step, s));
     gpu_printf(text,
                "    if (f_step == %u) { \\\n"
                "        FIND_STRIP_%u(f_strip) \\\n"
@@ -226,10 +227,10 @@ static void put_sizes(gpu_text *text, const gpu_step *step,
                (long long)streams, (long long)(s->tiles / streams),
                (long long)blocks, (long long)gpu_step_strips(step),
                (long long)octets_of(step, s));
-    gpu_printf(
-        text, "#define PIECE %lld\n#define KEPT %lld\n#define TURNS %lld\n",
-        (long long)(blocks < s->piece ? blocks : s->piece), (long long)kept,
-        (long long)((kept * s->columns + s->warps - 1) / s->warps));
+    gpu_printf(text,
+               "#define PIECE %lld\n#define KEPT %lld\n#define TURNS %lld\n",
+               (long long)gpu_step_piece(step, s), (long long)kept,
+               (long long)((kept * s->columns + s->warps - 1) / s->warps));
 }
 
 /* What the step passes on to the next, and where its x was passed to. */

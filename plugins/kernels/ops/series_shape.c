@@ -7,6 +7,7 @@
 #define LEAST_TILES (2 * MOST_STREAMS)
 #define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
 #define FLIGHT_BYTES 81920 /* under way at a time, or one stage */
+#define LEAST_AHEAD 49152  /* bytes of the ring beside a stage */
 #define PLACES_BYTES (8 * GPU_MAX_ARGS) /* addresses, by code/repeat.c */
 /* Of x: a block and, at the most, a unit of series_bytes_opencl.clt, and a
  * block of series_halves_opencl.clt. */
@@ -18,10 +19,10 @@
 #define ROWS_UNIT 32 /* of each UNIT_BLOCKS blocks */
 #define ROWS_SUM 32  /* of a block or sub-block, where weights have minimums */
 #define UNIT_BLOCKS 4
-#define LEAST_PIECE 128 /* blocks of a piece, where x has several */
-#define GOOD_STAGES 5   /* fewer are worse than several pieces */
-#define MOST_SUMS 64    /* strips times streams times columns that are kept */
-#define SUM_BYTES 64    /* of a warp, for its sums of a row of tiles */
+#define LEAST_PIECE (WARPS * MOST_TILES) /* blocks, where x has several */
+#define GOOD_STAGES 5 /* fewer are worse than several pieces */
+#define MOST_SUMS 64  /* strips times streams times columns that are kept */
+#define SUM_BYTES 64  /* of a warp, for its sums of a row of tiles */
 
 static int64_t copy_warps(const gpu_target *target)
 {
@@ -134,6 +135,16 @@ static void place_x(gpu_series_shape *s)
     s->stages_at = (s->sums_at + sums + 127) / 128 * 128;
 }
 
+/* Whether the ring is large enough. With too little under way while a stage is
+ * read, a series of several rows is no faster than a kernel a product. */
+static bool has_stages(const gpu_series_shape *s)
+{
+    const int64_t ahead = (s->stages - 1) * s->warps * s->slot_bytes;
+    return s->stages >= 2 &&
+           (s->columns == 1 || !s->product->target->nvidia_ptx ||
+            ahead >= LEAST_AHEAD);
+}
+
 /* Where things are in the ring, of as many stages as fit; false: too few do. */
 static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
@@ -150,7 +161,7 @@ static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
         s->stages = 2;
     s->ring_bytes = s->stages_at + s->stages * round;
     s->flight = flight_of(s);
-    return s->stages >= 2 && plain_local(s) <= (int64_t)target->local_bytes;
+    return has_stages(s) && plain_local(s) <= (int64_t)target->local_bytes;
 }
 
 /* The blocks of the longest x that is in one piece, since a group has too many
@@ -167,19 +178,16 @@ static int64_t longest_whole(const gpu_step *steps, uint32_t n,
 }
 
 /* All of x in one piece, or, of several rows that leave too little for stages,
- * pieces of which each warp has whole slots. */
+ * some of it. */
 static bool choose_piece(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
     const int64_t all = most_of(steps, n, gpu_step_blocks);
-    const int64_t each = s->warps * s->tiles;
     s->piece = all;
     const bool fits = lay_out(s, steps, n);
     if (s->columns == 1 || (fits && s->stages >= GOOD_STAGES))
         return fits;
-    s->piece = (longest_whole(steps, n, s) + each - 1) / each * each;
-    if (s->piece < all)
-        return lay_out(s, steps, n);
-    s->piece = all;
+    const int64_t whole = longest_whole(steps, n, s);
+    s->piece = whole < all ? whole : all;
     return lay_out(s, steps, n);
 }
 

@@ -55,10 +55,20 @@ static inline int64_t gpu_step_strips(const gpu_step *step)
     return step->attends ? 0 : gpu_fused_strips(&step->fused);
 }
 
+/* Blocks of x that the step has at a time: all, or as many as all warps have
+ * whole slots of. */
+static inline int64_t gpu_step_piece(const gpu_step *step,
+                                     const gpu_series_shape *s)
+{
+    const int64_t blocks = gpu_step_blocks(step), each = s->warps * s->tiles;
+    return blocks <= s->piece ? blocks : s->piece / each * each;
+}
+
 static inline int64_t gpu_step_pieces(const gpu_step *step,
                                       const gpu_series_shape *s)
 {
-    return (gpu_step_blocks(step) + s->piece - 1) / s->piece;
+    const int64_t piece = gpu_step_piece(step, s);
+    return piece ? (gpu_step_blocks(step) + piece - 1) / piece : 0;
 }
 
 static inline int64_t gpu_step_slots(const gpu_step *step,
