@@ -53,12 +53,12 @@ static bool is_on(const gpu_target *target, int64_t columns)
 bool gpu_series_fits(const gpu_step *steps, uint32_t n)
 {
     const gpu_node *first = gpu_series_product(steps, n);
-    uint32_t args = 2; /* how groups meet, what is passed on */
     gpu_series_shape s;
     if (!first) /* what follows may make it a series */
         return n == 1 && is_on(steps[0].attention.target, 1) &&
                gpu_max_rows(&steps[0].attention.in[0]) == 1;
     const int64_t columns = gpu_series_columns(first);
+    uint32_t args = columns > 1 ? 2 : 1; /* meeting, passed */
     if (!is_on(first->target, columns))
         return false;
     for (uint32_t i = 0; i < n; i++) {
@@ -248,6 +248,16 @@ static void put_passed(gpu_text *text, const gpu_step *steps, uint32_t i,
         gpu_puts(text, "#define NEXT_GAIN(o) 1.0f\n");
 }
 
+/* How x, or a piece of it, comes into the ring. */
+static void put_x(gpu_text *text, const gpu_step *steps, uint32_t i,
+                  const gpu_series_shape *s)
+{
+    gpu_puts(text, gpu_step_is_passed(steps, i, s)
+                       ? gpu_template_gemv_series_x_passed
+                   : s->columns > 1 ? gpu_template_gemv_series_x_rows
+                                    : gpu_template_gemv_series_x);
+}
+
 /* The words of a product or a fused group, and its text. */
 static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                         uint32_t n, const gpu_series_shape *s)
@@ -297,10 +307,11 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                its->suffix, its->suffix);
     gpu_fused_put_named(text, f, its);
     gpu_puts(text, gpu_template_gemv_series_step);
-    gpu_puts(text, gpu_step_is_passed(steps, i, s)
-                       ? gpu_template_gemv_series_x_passed
-                   : s->columns > 1 ? gpu_template_gemv_series_x_rows
-                                    : gpu_template_gemv_series_x);
+    if (gpu_step_pieces(step, s) == 1)
+        put_x(text, steps, i, s);
+    gpu_puts(text, gpu_template_gemv_series_strips);
+    if (gpu_step_pieces(step, s) > 1)
+        put_x(text, steps, i, s);
     gpu_puts(text, gpu_template_gemv_series_products);
 }
 
