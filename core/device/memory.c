@@ -60,6 +60,14 @@ bool core_device_reaches_host(const clv_device *dev, uint64_t size)
            size <= dev->mem_types[type].max_size;
 }
 
+bool core_device_imports_mapped(const clv_device *dev, const clv_device *owner,
+                                uint32_t *type)
+{
+    return dev->plugin == owner->plugin &&
+           core_device_import_type(dev, CLV_HANDLE_MAPPED_POINTER, type) &&
+           (dev->mem_types[*type].flags & CLV_MEM_COHERENT);
+}
+
 clv_status core_device_can_exchange(const clv_device *dev)
 {
     uint32_t type;

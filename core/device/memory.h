@@ -21,6 +21,10 @@ bool core_device_staging_type(const clv_device *dev, uint32_t *type);
 bool core_device_reaches_host(const clv_device *dev, uint64_t size);
 /* Fails, naming the remedy, where it has neither of the two. */
 clv_status core_device_can_exchange(const clv_device *dev);
+/* Whether the device can copy from and to memory that owner, a device of the
+ * same plugin, has mapped. *type is the memory type that imports it. */
+bool core_device_imports_mapped(const clv_device *dev, const clv_device *owner,
+                                uint32_t *type);
 /* Whether so many bytes more fit there; else an error with the figures. */
 clv_status core_device_has_room(clv_device *dev, uint64_t size,
                                 const char *what);

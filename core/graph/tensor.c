@@ -325,19 +325,32 @@ clv_status core_tensor_holding(const clv_tensor *tensor, const clv_device *dev,
         tensor->memory->data);
 }
 
+/* The handle by which the device imports that memory, or 0. */
+static uint32_t handle_of(const core_memory *memory, const clv_device *dev,
+                          uint32_t *type)
+{
+    if (core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, type))
+        return CLV_HANDLE_HOST_POINTER;
+    return memory->mapped_by &&
+                   core_device_imports_mapped(dev, memory->mapped_by, type)
+               ? CLV_HANDLE_MAPPED_POINTER
+               : 0;
+}
+
 clv_status core_memory_import(core_memory *memory, clv_device *dev,
                               core_object *object)
 {
     uint32_t type;
     uintptr_t begin;
     uint64_t size;
-    if (!core_device_import_type(dev, CLV_HANDLE_HOST_POINTER, &type))
+    const uint32_t handle = handle_of(memory, dev, &type);
+    if (!handle)
         return cannot_import(dev);
     if (!import_range(memory, dev->mem_types[type].import_align, &begin, &size))
         return core_device_error(dev, CLV_ERR_INVALID,
                                  "memory at %p cannot be imported whole",
                                  memory->data);
-    clv_import import = {.handle_type = CLV_HANDLE_HOST_POINTER,
+    clv_import import = {.handle_type = handle,
                          .access = memory->access,
                          .pointer = (void *)begin,
                          .fd = -1,

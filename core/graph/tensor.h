@@ -21,6 +21,7 @@ typedef struct core_memory {
     uint64_t reserved;       /* bytes mapped here; 0: wrapped */
     void (*release)(void *); /* of wrapped memory, may be NULL */
     void *release_ctx;
+    clv_device *mapped_by; /* whose buffer's it is; NULL: no device's */
 } core_memory;
 
 /* How a device gets at a tensor's memory. */

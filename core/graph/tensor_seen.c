@@ -58,6 +58,7 @@ clv_status core_tensor_create_seen(clv_context *ctx, clv_device *dev,
         return status;
     }
     object->range = core_tensor_whole(*out);
+    (*out)->memory->mapped_by = dev;
     (*out)->objects = object;
     return CLV_OK;
 }

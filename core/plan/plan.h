@@ -251,7 +251,8 @@ struct clv_plan {
     uint64_t align;          /* of offsets in the arena */
     uint32_t shared_device;  /* the arena in the host's memory, inputs and
                                 outputs are in memory of this one, from 1, that
-                                the host sees; 0: in any of the host's */
+                                the host sees, and that others of its plugin
+                                may import; 0: in any of the host's */
     core_memplan memory;     /* of the arena in the host's memory: size, and
                                 what it might be */
     core_forecast *forecast; /* for the largest symbols; NULL: costs are

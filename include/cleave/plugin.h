@@ -669,6 +669,10 @@ enum {
     CLV_HANDLE_DMABUF = 1u << 1,
     CLV_HANDLE_OPAQUE_FD = 1u << 2,
     CLV_HANDLE_AHARDWAREBUFFER = 1u << 3,
+    /* Pointer into what buffer_map of a device of the same plugin gave, while
+     * that buffer lives. For types that copy from and to such memory, but not
+     * from and to other memory of the host's. */
+    CLV_HANDLE_MAPPED_POINTER = 1u << 4,
 };
 
 typedef struct clv_mem_type {

@@ -1,4 +1,4 @@
-/* The host's memory, imported by pointer. */
+/* Memory that is imported by pointer: the host's, or what a device maps. */
 #include "memory.h"
 
 #include <errno.h>
@@ -93,6 +93,45 @@ bool memory_released(_Atomic int *count)
     return atomic_load(count) == 1;
 }
 
+/* Memory that a kind of pointer may point to. */
+typedef struct area {
+    uint8_t *memory;
+    uint64_t size;
+    clv_plugin_buffer *owner; /* mapped; NULL: pages of the process */
+} area;
+
+static area open_area(kit_plugin *p, uint32_t kind, uint64_t size,
+                      uint64_t align)
+{
+    area a = {.size = size};
+    void *mapped = NULL;
+    if (kind == CLV_HANDLE_HOST_POINTER) {
+        a.memory = memory_pages(p->k, size, PROT_READ | PROT_WRITE, -1);
+        return a;
+    }
+    a.owner = kit_buffer(p, kit_visible_type(p), size + align);
+    KIT_OK(p->k, p->api.buffer_map(a.owner, BOTH, &mapped), "buffer_map");
+    a.memory = (uint8_t *)mapped + (-(uintptr_t)mapped & (align - 1));
+    return a;
+}
+
+static void close_area(kit_plugin *p, const area *a)
+{
+    if (!a->owner) {
+        munmap(a->memory, a->size);
+        return;
+    }
+    p->api.buffer_unmap(a->owner);
+    p->api.buffer_free(a->owner);
+}
+
+static clv_import import_of(uint32_t kind, void *pointer, uint64_t size)
+{
+    clv_import in = kit_host_import(pointer, size, BOTH);
+    in.handle_type = kind;
+    return in;
+}
+
 static uint64_t alignment_of(const kit_plugin *p, uint32_t type)
 {
     return p->mem_types[type].import_align;
@@ -100,12 +139,12 @@ static uint64_t alignment_of(const kit_plugin *p, uint32_t type)
 
 /* Every start and length that import_align allows; what the host writes the
  * device sees, and the reverse. */
-static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
+static void check_pointers(kit *k, kit_plugin *p, uint32_t type, uint32_t kind)
 {
     uint64_t align = alignment_of(p, type);
     const uint64_t space = align < 4096 ? 65536 : 16 * align;
-    uint8_t *memory = memory_pages(k, space, PROT_READ | PROT_WRITE, -1);
-    uint8_t *back = malloc(space);
+    const area a = open_area(p, kind, space, align);
+    uint8_t *memory = a.memory, *back = malloc(space);
     KIT_CHECK(k, back, "no memory for the case");
     const uint64_t cases[][3] = {/* pointer, offset, size */
                                  {0, 0, 1}, {1, 0, 1}, {0, 1, 1}, {1, 2, 3},
@@ -116,8 +155,7 @@ static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
         _Atomic int count = 0;
         for (uint64_t j = 0; j < space; j++)
             memory[j] = kit_pattern(j, (uint32_t)i);
-        clv_import in =
-            kit_host_import(memory + cases[i][0] * align, size, BOTH);
+        clv_import in = import_of(kind, memory + cases[i][0] * align, size);
         in.offset = cases[i][1] * align;
         in.release = memory_count_release;
         in.release_ctx = &count;
@@ -151,36 +189,43 @@ static void check_pointers(kit *k, kit_plugin *p, uint32_t type)
                   atomic_load(&count));
     }
     free(back);
-    munmap(memory, space);
+    close_area(p, &a);
+}
+
+static bool imports(const kit_plugin *p, uint32_t type, uint32_t kind)
+{
+    return p->mem_types[type].import_handles & kind;
 }
 
 static bool imports_pointers(const kit_plugin *p, uint32_t type)
 {
-    return p->mem_types[type].import_handles & CLV_HANDLE_HOST_POINTER;
+    return imports(p, type, CLV_HANDLE_HOST_POINTER);
 }
 
+/* arg: the kind of pointer, also below. */
 static void run_pointers(kit *k, const void *arg)
 {
+    const uint32_t kind = *(const uint32_t *)arg;
     kit_plugin *p = kit_under_test(k);
-    (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++)
-        if (imports_pointers(p, t))
-            check_pointers(k, p, t);
+        if (imports(p, t, kind))
+            check_pointers(k, p, t, kind);
 }
 
 /* What breaks import_align or is no range is refused and not released. */
 static void run_refused(kit *k, const void *arg)
 {
+    const uint32_t kind = *(const uint32_t *)arg;
     kit_plugin *p = kit_under_test(k);
-    (void)arg;
     for (uint32_t t = 0; t < p->n_mem_types; t++) {
-        if (!imports_pointers(p, t))
+        if (!imports(p, t, kind))
             continue;
         uint64_t align = alignment_of(p, t);
-        uint64_t space = align < 4096 ? 16384 : 4 * align;
-        uint8_t *memory = memory_pages(k, space, PROT_READ | PROT_WRITE, -1);
+        const area a =
+            open_area(p, kind, align < 4096 ? 16384 : 4 * align, align);
+        uint8_t *memory = a.memory;
         _Atomic int count = 0;
-        clv_import good = kit_host_import(memory, align, BOTH);
+        clv_import good = import_of(kind, memory, align);
         good.release = memory_count_release;
         good.release_ctx = &count;
         clv_import bad = good;
@@ -219,7 +264,7 @@ static void run_refused(kit *k, const void *arg)
                       "a struct that requires an unknown extension");
         KIT_CHECK(k, !atomic_load(&count),
                   "release was called by a buffer_import that failed");
-        munmap(memory, space);
+        close_area(p, &a);
     }
 }
 
@@ -329,11 +374,17 @@ static void run_kinds(kit *k, const void *arg)
 
 void memory_list_imports(kit_list *l)
 {
+    static const uint32_t host = CLV_HANDLE_HOST_POINTER,
+                          mapped = CLV_HANDLE_MAPPED_POINTER;
     const uint32_t sees = KIT_NEEDS_HOST_VISIBLE;
-    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_IMPORT, run_pointers, NULL,
+    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_IMPORT, run_pointers, &host,
             "import.pointers");
-    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_IMPORT, run_refused, NULL,
+    kit_add(l, KIT_PER_DEVICE, KIT_NEEDS_IMPORT, run_refused, &host,
             "import.refused");
+    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_MAPPED, run_pointers, &mapped,
+            "import.mapped");
+    kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_MAPPED, run_refused, &mapped,
+            "import.mapped_refused");
     kit_add(l, KIT_PER_DEVICE, sees | KIT_NEEDS_IMPORT, run_read_only, NULL,
             "import.read_only");
     kit_add(l, KIT_PER_DEVICE, 0, run_kinds, NULL, "import.kinds");

@@ -33,6 +33,7 @@ enum {
     KIT_NEEDS_UNLOADABLE = 1u << 5,   /* CLV_PLUGIN_UNLOADABLE */
     KIT_NEEDS_FD_IMPORT = 1u << 6,    /* of descriptors */
     KIT_NEEDS_COPY_QUEUES = 1u << 7,  /* clv_device_info.copy_queues */
+    KIT_NEEDS_MAPPED = 1u << 8,       /* imports of what buffer_map gave */
 };
 
 typedef enum kit_scope {

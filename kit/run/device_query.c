@@ -25,6 +25,8 @@ static uint32_t device_has(const kit_plugin *p)
             has |= KIT_NEEDS_HOST_VISIBLE;
         if (t->import_handles & CLV_HANDLE_HOST_POINTER)
             has |= KIT_NEEDS_IMPORT;
+        if (t->import_handles & CLV_HANDLE_MAPPED_POINTER)
+            has |= KIT_NEEDS_MAPPED;
         if (t->import_handles & fds)
             has |= KIT_NEEDS_FD_IMPORT;
     }

@@ -1,9 +1,9 @@
 /*
  * Where copies pass between a device's own memory and the host's: directly,
  * where the device imports host memory, or where the host's side is in memory
- * of the device that the host sees; else through a buffer of such memory, in
- * which each copy has bytes of its own. Streamed weights are in such memory
- * already.
+ * that the host sees of this device, or of one whose memory it imports; else
+ * through a buffer of such memory, in which each copy has bytes of its own.
+ * Streamed weights are in such memory already.
  */
 #include "../../core/base/error.h"
 #include "../../core/graph/tensor.h"
@@ -54,13 +54,25 @@ static uint32_t shared_device(const clv_plan *plan)
     return 0;
 }
 
+/* Whether memory that belongs to plan->shared_device is this one's, too. */
+static bool reaches_shared(const clv_plan *plan, uint32_t device)
+{
+    const clv_device *dev = plan->devices[device].dev, *owner;
+    uint32_t type;
+    if (!plan->shared_device)
+        return false;
+    owner = plan->devices[plan->shared_device - 1].dev;
+    return dev == owner || (core_device_imports_mapped(dev, owner, &type) &&
+                            planner_largest_shared(plan, false) <=
+                                dev->mem_types[type].max_size);
+}
+
 static bool reaches_host(const clv_plan *plan, const core_copy *copy)
 {
-    const uint32_t device = plan->parts[copy->part].device;
     const core_place *host =
         core_plan_base(plan, copy->out ? copy->to : copy->from);
     return (host->home == CORE_HOME_ARENA || host->home == CORE_HOME_OWN) &&
-           plan->shared_device == 1 + device;
+           reaches_shared(plan, plan->parts[copy->part].device);
 }
 
 /* Whether node i writes (or reads) a part of that base. */

@@ -22,17 +22,16 @@ clv_status gpu_check_alloc(const clv_host_api *host, const char *device,
 }
 
 clv_status gpu_check_import(const clv_host_api *host, const char *device,
-                            const clv_import *import, bool taken,
+                            const clv_import *import, uint32_t taken,
                             uint64_t align)
 {
     uint64_t end;
-    if (!taken || import->handle_type != CLV_HANDLE_HOST_POINTER ||
-        !clv_chain_known(import))
-        return clv_fail(host, CLV_ERR_UNSUPPORTED,
-                        "%s: handles of kind %#x, or with extensions, are not "
-                        "imported; %s",
-                        device, (unsigned)import->handle_type,
-                        taken ? "give a host pointer" : "copy");
+    if (!taken || import->handle_type != taken || !clv_chain_known(import))
+        return clv_fail(
+            host, CLV_ERR_UNSUPPORTED,
+            "%s: handles of kind %#x, or with extensions, are not imported as "
+            "this memory type, only %#x; else copy",
+            device, (unsigned)import->handle_type, (unsigned)taken);
     if (!import->pointer || !import->size ||
         ((uintptr_t)import->pointer | import->offset | import->size) % align ||
         __builtin_add_overflow(import->offset, import->size, &end) ||

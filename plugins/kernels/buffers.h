@@ -10,10 +10,10 @@
 clv_status gpu_check_alloc(const clv_host_api *host, const char *device,
                            uint32_t type, uint32_t n_types, uint64_t size,
                            uint64_t max);
-/* Whether it is a host pointer, at a multiple of align. taken: whether the type
- * takes such pointers. */
+/* Whether it is a pointer at a multiple of align. taken: the kind of pointers
+ * that the type takes, a CLV_HANDLE_*; 0: none. */
 clv_status gpu_check_import(const clv_host_api *host, const char *device,
-                            const clv_import *import, bool taken,
+                            const clv_import *import, uint32_t taken,
                             uint64_t align);
 
 /* Memory of a device that may be taken, and that is. */

@@ -74,6 +74,12 @@ static uint64_t import_align(const clv_plugin_device *dev)
     return dev->props->is_cpu ? 1 : PAGE;
 }
 
+/* What is pinned for one device, all devices of the driver copy as fast. */
+static bool takes_mapped(const clv_plugin_device *dev, uint32_t type)
+{
+    return ocl_n_mem_types(dev) > 1 && sees(dev, type);
+}
+
 static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
 {
     memset(t, 0, sizeof *t);
@@ -92,6 +98,10 @@ static void describe(const clv_plugin_device *dev, uint32_t i, clv_mem_type *t)
                    ? CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED
                    : CLV_MEM_HOST_VISIBLE | CLV_MEM_CACHED | CLV_MEM_COHERENT;
     t->alignment = sees(dev, i) ? 64 : dev->props->base_align;
+    if (takes_mapped(dev, i)) {
+        t->import_handles = CLV_HANDLE_MAPPED_POINTER;
+        t->import_align = 1;
+    }
 }
 
 clv_status ocl_mem_types(clv_plugin_device *dev, uint32_t *count,
@@ -224,16 +234,18 @@ clv_status ocl_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
                              const clv_import *import, clv_plugin_buffer **out)
 {
     const clv_host_api *host = dev->base.host;
+    clv_mem_type type;
     CLV_TRY(clv_queue_usable(dev));
-    CLV_TRY(gpu_check_import(host, dev->label, import, dev->zero_copy,
-                             import_align(dev)));
     CLV_TRY(gpu_check_alloc(host, dev->label, mem_type, ocl_n_mem_types(dev),
                             import->size, dev->props->max_alloc));
+    describe(dev, mem_type, &type);
+    CLV_TRY(gpu_check_import(host, dev->label, import, type.import_handles,
+                             type.import_align));
     ocl_buffer *buf = new_buffer(dev, import->size, import->access);
     if (!buf)
         return CLV_ERR_NO_MEMORY;
     buf->base.data = (char *)import->pointer + import->offset;
-    cl_int error = wrap(buf);
+    const cl_int error = dev->zero_copy ? wrap(buf) : CL_SUCCESS;
     if (error)
         return failed(buf, error);
     buf->base.release = import->release;
@@ -289,8 +301,9 @@ static clv_status not_visible(const clv_plugin_buffer *buf)
 clv_status ocl_buffer_map(clv_plugin_buffer *buf, uint32_t access, void **out)
 {
     const ocl_buffer *own = ocl_buffer_of(buf);
-    return own->dev->zero_copy || own->pinned ? clv_buffer_map(buf, access, out)
-                                              : not_visible(buf);
+    return own->dev->zero_copy || own->pinned || !own->mem
+               ? clv_buffer_map(buf, access, out)
+               : not_visible(buf);
 }
 
 /* Brings a range over; to_device: what the host wrote. */
@@ -307,10 +320,10 @@ static clv_status sync(clv_plugin_buffer *base, uint64_t offset, uint64_t size,
                         (unsigned long long)base->size);
     if (dev->zero_copy || !size)
         return CLV_OK;
-    if (!buf->pinned)
-        return not_visible(base);
     if (!buf->mem)
         return CLV_OK;
+    if (!buf->pinned)
+        return not_visible(base);
     cl_int error =
         to_device
             ? dev->cl->EnqueueWriteBuffer(dev->side, buf->mem, CL_TRUE, offset,

@@ -180,9 +180,10 @@ clv_status vk_buffer_import(clv_plugin_device *dev, uint32_t mem_type,
     clv_read(&in, sizeof in, import);
     CLV_TRY(gpu_check_alloc(dev->base.host, dev->label, mem_type, dev->types.n,
                             in.size, UINT64_MAX));
-    CLV_TRY(gpu_check_import(dev->base.host, dev->label, &in,
-                             dev->types.type[mem_type].import_mask,
-                             dev->phys->import_align));
+    CLV_TRY(gpu_check_import(
+        dev->base.host, dev->label, &in,
+        dev->types.type[mem_type].import_mask ? CLV_HANDLE_HOST_POINTER : 0,
+        dev->phys->import_align));
     if (imports_writable(dev) && !(in.access & CLV_ACCESS_WRITE))
         return clv_fail(dev->base.host, CLV_ERR_UNSUPPORTED,
                         "%s: memory that cannot be written is not imported; "

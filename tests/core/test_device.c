@@ -3,6 +3,7 @@
  * makes of each answer, the defaults of slots left out, and a device's memory
  * and clock.
  */
+#include "../../core/device/memory.h"
 #include "mock_device.h"
 
 #include "../../core/device/loss.h"
@@ -251,6 +252,24 @@ static void test_imports(void **state)
     core_buffer_free(buf);
 }
 
+/* Memory that devices of other plugins map is none of theirs. */
+static void test_mapped(void **state)
+{
+    core_plugin strange = {.ctx = &context};
+    const clv_device owner = {.plugin = &plugin}, other = {.plugin = &strange};
+    clv_mem_type *of_host = &dev->mem_types[1];
+    uint32_t type;
+    (void)state;
+    of_host->flags |= CLV_MEM_COHERENT;
+    assert_false(core_device_imports_mapped(dev, &owner, &type));
+    of_host->import_handles |= CLV_HANDLE_MAPPED_POINTER;
+    assert_true(core_device_imports_mapped(dev, &owner, &type));
+    assert_int_equal(type, 1);
+    assert_false(core_device_imports_mapped(dev, &other, &type));
+    of_host->flags &= ~(uint32_t)CLV_MEM_COHERENT;
+    assert_false(core_device_imports_mapped(dev, &owner, &type));
+}
+
 /* ------------------------------------------------------------------------ */
 /* The clock                                                                */
 
@@ -319,11 +338,17 @@ static void test_now_without_clock(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_open),      TEST(test_defaults),
-        TEST(test_statuses),  TEST(test_loss),
-        TEST(test_abandoned), TEST(test_buffers),
-        TEST(test_imports),   TEST(test_times),
-        TEST(test_now),       TEST(test_now_without_clock),
+        TEST(test_open),
+        TEST(test_defaults),
+        TEST(test_statuses),
+        TEST(test_loss),
+        TEST(test_abandoned),
+        TEST(test_buffers),
+        TEST(test_imports),
+        TEST(test_mapped),
+        TEST(test_times),
+        TEST(test_now),
+        TEST(test_now_without_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,30 @@ static void test_seen(void **state)
     finish(&f);
 }
 
+/* The other device copies from and to what that one maps, or not. */
+static void test_mapped(void **state)
+{
+    (void)state;
+    fixture f = begin(SPLIT "ref.memory0=local,coherent ref.import0=off "
+                            "ref.memory1=local,coherent ref.import1=mapped");
+    assert_ok(clv_plan_create(f.t.ctx, f.g, NULL, &f.plan));
+    assert_int_equal(f.plan->shared_device, 1);
+    assert_true(f.plan->devices[1].staged);
+    assert_int_equal(f.plan->devices[1].staging_size, 0);
+    for (uint32_t i = 0; i < f.plan->n_copies; i++)
+        assert_false(f.plan->copies[i].relayed);
+    run_rows(&f, ROWS);
+    run_rows(&f, 2);
+    finish(&f);
+    f = begin(SPLIT "ref.memory0=local,coherent ref.import0=mapped "
+                    "ref.memory1=local,coherent ref.import1=off");
+    assert_ok(clv_plan_create(f.t.ctx, f.g, NULL, &f.plan));
+    assert_int_equal(f.plan->shared_device, 1);
+    assert_int_equal(f.plan->devices[1].staging_size, 3 * BYTES);
+    run_rows(&f, ROWS);
+    finish(&f);
+}
+
 static void test_no_room(void **state)
 {
     (void)state;
@@ -572,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_mapped),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_second_copies),
         cmocka_unit_test(test_state_wanders),

@@ -31,10 +31,10 @@ static void describe(const ref_settings *settings, uint32_t kind,
     type->flags = flags[kind];
     if (settings->import_writable)
         type->flags |= CLV_MEM_IMPORTS_WRITABLE;
-    if (settings->import && kind == REF_MEMORY_SHARED)
-        type->import_handles = CLV_HANDLE_OPAQUE_FD;
-    else if (settings->import && kind != REF_MEMORY_LOCAL)
-        type->import_handles = CLV_HANDLE_HOST_POINTER;
+    if (kind == REF_MEMORY_SHARED)
+        type->import_handles = settings->descriptors;
+    else if (kind != REF_MEMORY_LOCAL)
+        type->import_handles = settings->pointers;
     type->alignment = REF_PAGE;
     type->import_align = REF_PAGE;
     type->max_size = settings->max_buffer;

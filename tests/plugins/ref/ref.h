@@ -70,8 +70,9 @@ typedef struct ref_layouts {
 typedef struct ref_settings {
     bool takes[CLV_OP_COUNT];
     bool variants; /* of products: REF_VARIANT_* */
-    bool flag_wait, is_virtual, import, import_writable, hide, in_place,
-        progress, split, repacks;
+    bool flag_wait, is_virtual, import_writable, hide, in_place, progress,
+        split, repacks;
+    uint32_t pointers, descriptors; /* that it imports, CLV_HANDLE_* */
     ref_layouts states, weights;
     uint32_t trace_nodes; /* records of a node */
     uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,

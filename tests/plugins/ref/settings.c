@@ -145,6 +145,18 @@ static ref_layouts read_layouts(reader *r, const char *name, const char *layout)
     return (ref_layouts){.prefers = n > 0, .fickle = n == 2};
 }
 
+static void read_import(reader *r, ref_settings *out)
+{
+    const char *const names[] = {"on", "mapped", "off"};
+    const uint32_t n = find_name(names, 3, text_of(r, "import"));
+    if (n == 3)
+        malformed(r, "import", "on, mapped or off");
+    out->pointers = n == 0   ? CLV_HANDLE_HOST_POINTER
+                    : n == 1 ? CLV_HANDLE_MAPPED_POINTER
+                             : 0;
+    out->descriptors = n < 2 ? CLV_HANDLE_OPAQUE_FD : 0;
+}
+
 static uint32_t read_alignment(reader *r, const char *name)
 {
     uint32_t n = (uint32_t)read_count(r, name);
@@ -160,7 +172,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     memset(out, 0, sizeof *out);
     read_ops(&r, out);
     read_memory(&r, out);
-    out->import = read_bool(&r, "import");
+    read_import(&r, out);
     out->import_writable = read_bool(&r, "import_writable");
     out->max_buffer = read_count(&r, "max_buffer");
     out->memory_size = read_count(&r, "memory_size");

@@ -17,8 +17,9 @@
     REF_OPTION("ops" i, STRING, "all", 0, 0, "ops it takes, or all"),          \
         REF_OPTION("memory" i, STRING, "coherent,shadow,local,shared", 0, 0,   \
                    "its memory types in this order"),                          \
-        REF_OPTION("import" i, BOOL, "on", 0, 0,                               \
-                   "whether memory from elsewhere can be used"),               \
+        REF_OPTION("import" i, STRING, "on", 0, 0,                             \
+                   "memory from elsewhere that can be used: on; mapped: in "   \
+                   "place of the host's what its devices map; off"),           \
         REF_OPTION("import_writable" i, BOOL, "off", 0, 0,                     \
                    "only such as can be written"),                             \
         REF_OPTION("max_buffer" i, INT, "0", 0, 1e15,                          \
