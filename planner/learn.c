@@ -33,8 +33,11 @@
 /* Costs that have changed by so much may make another plan better. */
 #define CHANGED 0.05
 
-/* Plans of one problem that are tried. */
+/* Plans of one problem that are tried: at most, and until so many of them took
+ * so much longer than the fastest. */
 #define MOST_PLANS 6
+#define MOST_WORSE 2
+#define WORSE 1.03
 
 /* ------------------------------------------------------------------------ */
 /* Which plan it was                                                        */
@@ -265,6 +268,31 @@ static void keep_best(const clv_plan *plan, planner_history *history,
         planner_plan_cache_keep_best(plan);
 }
 
+bool planner_has_tried_enough(const clv_plan *plan, planner_profile *profile,
+                              const int64_t *symbols)
+{
+    const planner_past run = describe(plan, symbols);
+    uint32_t n, n_worse;
+    planner_history_count(planner_profile_history(profile), plan->ctx, &run,
+                          WORSE, &n, &n_worse);
+    return n >= MOST_PLANS || n_worse >= MOST_WORSE;
+}
+
+/* Whether another plan may be better: by costs that have changed, or, once
+ * enough were tried, by what their runs took. */
+static bool is_to_be_left(const clv_plan *plan, planner_profile *profile,
+                          const int64_t *symbols, double changed)
+{
+    uint64_t best;
+    if (plan->n_devices < 2)
+        return false;
+    if (!planner_has_tried_enough(plan, profile, symbols))
+        return changed > CHANGED;
+    return plan->flight.n == 1 &&
+           planner_plan_cache_best(plan->ctx, plan->problem, &best) &&
+           best != plan->identity;
+}
+
 /* ------------------------------------------------------------------------ */
 /* After each run                                                           */
 
@@ -308,8 +336,7 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
     const double scale = fmin(plain / exec->latest.ns, 1);
     CLV_TRY(learn_costs(exec, profile, scale, &changed));
     CLV_TRY(learn_overheads(exec, profile, scale, &changed));
-    if (plan->n_devices > 1 && changed > CHANGED &&
-        planner_history_plans(history, plan->problem) < MOST_PLANS) {
+    if (is_to_be_left(plan, profile, exec->latest.symbols, changed)) {
         planner_plan_cache_forget(plan);
         *out = CLV_LEARNED_COSTS;
     }

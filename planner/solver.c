@@ -127,6 +127,11 @@ clv_status planner_solver_recall(planner_solver *v)
     if (!plan)
         return CLV_OK;
     set_rooms(v, plan);
+    if (planner_has_tried_enough(plan, v->profile, NULL) &&
+        planner_is_legal_plan(plan)) {
+        clv_plan_destroy(v->best);
+        v->best = NULL;
+    }
     v->known = adopt(v, plan, "the best of earlier runs");
     return CLV_OK;
 }

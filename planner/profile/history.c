@@ -160,37 +160,35 @@ static double distance(const planner_past *past, const int64_t *symbols)
     return sum;
 }
 
-bool planner_history_find(planner_history *history, clv_context *ctx,
-                          uint64_t plan, const int64_t *symbols,
-                          uint32_t n_symbols, planner_past *out)
+/* The plan's runs whose symbols are nearest; NULL: it has not run. */
+static const planner_past *nearest(const planner_history *history,
+                                   uint64_t plan, const int64_t *symbols,
+                                   uint32_t n_symbols)
 {
+    const planner_past *best = NULL;
     double least = INFINITY;
-    pthread_mutex_lock(&history->lock);
-    load_once(history, ctx);
     for (uint32_t i = 0; i < history->n; i++) {
         const planner_past *past = &history->items[i];
         if (past->plan != plan || past->n_symbols != n_symbols ||
             !(distance(past, symbols) <= least))
             continue;
         least = distance(past, symbols);
-        *out = *past;
+        best = past;
     }
-    pthread_mutex_unlock(&history->lock);
-    return isfinite(least);
+    return best;
 }
 
-uint32_t planner_history_plans(planner_history *history, uint64_t problem)
+bool planner_history_find(planner_history *history, clv_context *ctx,
+                          uint64_t plan, const int64_t *symbols,
+                          uint32_t n_symbols, planner_past *out)
 {
-    uint32_t n = 0;
     pthread_mutex_lock(&history->lock);
-    for (uint32_t i = 0; i < history->n; i++) {
-        bool first = history->items[i].problem == problem;
-        for (uint32_t j = 0; j < i && first; j++)
-            first = history->items[j].plan != history->items[i].plan;
-        n += first;
-    }
+    load_once(history, ctx);
+    const planner_past *past = nearest(history, plan, symbols, n_symbols);
+    if (past)
+        *out = *past;
     pthread_mutex_unlock(&history->lock);
-    return n;
+    return past;
 }
 
 static int compare(const void *a, const void *b)
@@ -207,4 +205,44 @@ double planner_past_median(const planner_past *past)
     memcpy(ns, past->ns, sizeof ns);
     qsort(ns, n, sizeof *ns, compare);
     return n ? ns[n / 2] : 0;
+}
+
+/* Of the problem's plans each one once: whether this is its first item. */
+static bool is_first(const planner_history *history, uint32_t i,
+                     uint64_t problem)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (history->items[j].plan == history->items[i].plan)
+            return false;
+    return history->items[i].problem == problem;
+}
+
+/* The plan of the i-th item, if it is the first one of the problem's: its
+ * median. Else 0. */
+static double median_at(const planner_history *history, uint32_t i,
+                        const planner_past *run)
+{
+    if (!is_first(history, i, run->problem))
+        return 0;
+    const planner_past *past =
+        nearest(history, history->items[i].plan, run->symbols, run->n_symbols);
+    return past ? planner_past_median(past) : 0;
+}
+
+void planner_history_count(planner_history *history, clv_context *ctx,
+                           const planner_past *run, double worse,
+                           uint32_t *n_plans, uint32_t *n_worse)
+{
+    double least = INFINITY;
+    *n_plans = *n_worse = 0;
+    pthread_mutex_lock(&history->lock);
+    load_once(history, ctx);
+    for (uint32_t i = 0; i < history->n; i++) {
+        const double ns = median_at(history, i, run);
+        least = ns > 0 ? fmin(least, ns) : least;
+        *n_plans += ns > 0;
+    }
+    for (uint32_t i = 0; i < history->n; i++)
+        *n_worse += median_at(history, i, run) > worse * least;
+    pthread_mutex_unlock(&history->lock);
 }

@@ -45,7 +45,10 @@ uint32_t planner_history_runs(planner_history *history, const clv_context *ctx,
 bool planner_history_find(planner_history *history, clv_context *ctx,
                           uint64_t plan, const int64_t *symbols,
                           uint32_t n_symbols, planner_past *out);
-/* How many plans of the problem have run. */
-uint32_t planner_history_plans(planner_history *history, uint64_t problem);
+/* How many plans of the problem have run, and how many of these took more than
+ * `worse` times what the fastest did, with the symbols that are nearest. */
+void planner_history_count(planner_history *history, clv_context *ctx,
+                           const planner_past *run, double worse,
+                           uint32_t *n_plans, uint32_t *n_worse);
 /* The median of the latest runs, ns. */
 double planner_past_median(const planner_past *past);

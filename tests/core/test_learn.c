@@ -327,6 +327,46 @@ static void test_found_no_more(void **state)
     close_with(&w, plan);
 }
 
+static void add_past(world *w, const clv_plan *plan, uint64_t identity,
+                     double ns)
+{
+    const planner_past past = {.problem = plan->problem,
+                               .plan = identity,
+                               .n_symbols = 1,
+                               .symbols = {ROWS}};
+    assert_ok(planner_history_add(&w->profile->history, w->ctx, &past, ns));
+}
+
+/* Where two plans took longer than the best, no more are tried, whatever costs
+ * promise, and one that is under way is left for the best. */
+static void test_enough(void **state)
+{
+    (void)state;
+    world w;
+    double ns;
+    ns_per_flop[0] = ns_per_flop[1] = 1;
+    open_world(&w, "");
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    clv_plan *halved = plan_of(&w, true), *whole = plan_of(&w, false), *next;
+    const double promised = halved->forecast->makespan_ns;
+    planner_plan_cache_keep_best(whole);
+    add_past(&w, whole, whole->identity, 3 * promised);
+    add_past(&w, whole, 1, 4 * promised);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &next));
+    assert_false(clv_plan_equal(next, whole)); /* one was worse */
+    clv_plan_destroy(next);
+    add_past(&w, whole, 2, 4 * promised);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &next));
+    assert_true(clv_plan_equal(next, whole));
+    clv_plan_destroy(next);
+    assert_false(run(whole, ROWS, &ns));
+    for (int i = 0; i < 5; i++)
+        add_past(&w, whole, whole->identity, 1); /* ns, the best still */
+    assert_true(run(halved, ROWS, &ns));
+    clv_plan_destroy(halved);
+    close_with(&w, whole);
+}
+
 /* What was said of the search. */
 typedef struct said {
     uint32_t count, most; /* at most as many as are wanted */
@@ -413,6 +453,17 @@ static double found(planner_history *h, const world *w, uint64_t plan,
                : NAN;
 }
 
+static void assert_counts(planner_history *h, const world *w, uint64_t problem,
+                          int64_t symbol, uint32_t n, uint32_t worse)
+{
+    planner_past run = at(0, symbol);
+    uint32_t n_plans, n_worse;
+    run.problem = problem;
+    planner_history_count(h, w->ctx, &run, 1.5, &n_plans, &n_worse);
+    assert_int_equal(n_plans, n);
+    assert_int_equal(n_worse, worse);
+}
+
 static void test_history(void **state)
 {
     (void)state;
@@ -430,8 +481,9 @@ static void test_history(void **state)
     assert_true(found(&a, &w, 7, 400) == 5);
     assert_true(isnan(found(&a, &w, 8, 100)));
     add(&a, &w, 8, 1, 3);
-    assert_int_equal(planner_history_plans(&a, 1), 2);
-    assert_int_equal(planner_history_plans(&a, 2), 0);
+    assert_counts(&a, &w, 1, 100, 2, 1);  /* 60 and 3 */
+    assert_counts(&a, &w, 1, 1000, 2, 1); /* 5 and 3 */
+    assert_counts(&a, &w, 2, 1, 0, 0);
 
     /* Two processes write in turn; nothing is lost. */
     assert_true(isnan(found(&b, &w, 9, 1)));
@@ -477,6 +529,7 @@ int main(void)
         WITH_DIR(test_forecast),      WITH_DIR(test_not_again),
         WITH_DIR(test_best_again),    WITH_DIR(test_found_again),
         WITH_DIR(test_found_no_more), WITH_DIR(test_told),
-        WITH_DIR(test_off),           WITH_DIR(test_history)};
+        WITH_DIR(test_enough),        WITH_DIR(test_off),
+        WITH_DIR(test_history)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
