@@ -2,9 +2,10 @@
  * Profiles between runs: a file for each device, and one for each group that
  * was measured together, in the cache directory.
  *
- * A file is named by the device and by the settings it has; inside stands what
- * else the measurements belong to: driver, plugin build and core version. When
- * those change, the file is measured again and written over.
+ * A file is named by the plugin and the settings of the device; inside stands
+ * what else the measurements belong to: the device's model, driver, plugin
+ * build and core version. When those change, the file is measured again and
+ * written over.
  */
 #include "../../core/base/names.h"
 #include "../../core/base/error.h"
@@ -14,6 +15,7 @@
 #include "../../core/config/config.h"
 #include "store.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,13 @@ static uint64_t hash(uint64_t h, const char *text)
 
 /* ------------------------------------------------------------------------ */
 /* Names                                                                    */
+
+/* Cards of one model are measured as one. Simulated devices may differ by what
+ * their plugin does not say. */
+static const char *label_of(const clv_device *dev)
+{
+    return dev->info.clock == CLV_CLOCK_REAL ? dev->plugin->name : dev->id;
+}
 
 /* Values of all keys that the plugin has for itself and the device: they may
  * change how fast it is. The core's own keys of devices do not. */
@@ -59,7 +68,7 @@ static void add_setting(void *ctx, const char *section, const clv_option *o)
                     : core_format("%s.%s", section, o->key);
     const char *value = key ? clv_config_get(dev->ctx->config, key) : NULL;
     if (value) {
-        s->hash = hash(s->hash, key);
+        s->hash = hash(s->hash, o->key);
         s->hash = hash(s->hash, value);
     }
     free(key);
@@ -68,7 +77,7 @@ static void add_setting(void *ctx, const char *section, const clv_option *o)
 static uint64_t hash_of(const clv_device *dev)
 {
     settings s = {dev, CORE_HASH_SEED};
-    s.hash = hash(s.hash, dev->id);
+    s.hash = hash(s.hash, label_of(dev));
     s.hash = hash(s.hash, dev->info.name);
     core_config_each(dev->ctx->config, add_setting, &s);
     return s.hash;
@@ -78,7 +87,7 @@ static char *key_of(const clv_device *dev)
 {
     return core_format("%s (%s), driver %s, %u units, plugin %s, core %s, "
                        "format %d",
-                       dev->id, dev->info.name, dev->info.driver,
+                       label_of(dev), dev->info.name, dev->info.driver,
                        dev->info.units, dev->api->build_id, clv_version(),
                        FORMAT);
 }
@@ -100,9 +109,17 @@ static char *path_of(const clv_context *ctx, const char *name, uint64_t h)
     if (!dir || !*dir)
         return NULL;
     char *path = core_format("%s/profile-%s-%016" PRIx64 ".json", dir, name, h);
-    for (char *c = path ? path + strlen(dir) : NULL; c && *c; c++)
-        if (*c == ':')
+    for (char *c = path ? path + strlen(dir) + 1 : NULL; c && *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
             *c = '-';
+    return path;
+}
+
+static char *path_of_device(const clv_context *ctx, const clv_device *dev)
+{
+    char *name = core_format("%s-%s", label_of(dev), dev->info.name);
+    char *path = name ? path_of(ctx, name, hash_of(dev)) : NULL;
+    free(name);
     return path;
 }
 
@@ -112,7 +129,7 @@ clv_status planner_profile_name(planner_profile *profile,
     free(dev->key);
     free(dev->path); /* of an attempt without memory for the key */
     dev->key = key_of(dev->dev);
-    dev->path = path_of(profile->ctx, dev->dev->id, hash_of(dev->dev));
+    dev->path = path_of_device(profile->ctx, dev->dev);
     return dev->key ? CLV_OK : core_no_memory("for a profile");
 }
 

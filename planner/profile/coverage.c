@@ -468,6 +468,16 @@ clv_status planner_coverage_measure(planner_coverage *s,
     return status;
 }
 
+/* Whether a device before this one is the same, and has been measured. */
+static bool is_repeated(const planner_coverage *s,
+                        const planner_profile_device *device)
+{
+    for (uint32_t i = 0; i < s->index; i++)
+        if (planner_profile_find(s->profile, s->params->devices[i]) == device)
+            return true;
+    return false;
+}
+
 /* NULL and a status if memory runs out. */
 clv_status planner_coverage_device(planner_coverage *s, clv_device *dev,
                                    planner_profile_device **out)
@@ -475,16 +485,16 @@ clv_status planner_coverage_device(planner_coverage *s, clv_device *dev,
     planner_profile *profile = s->profile;
     planner_profile_device *device = planner_profile_find(profile, dev);
     clv_status status = CLV_OK;
-    bool fresh = !device;
     pthread_rwlock_wrlock(&profile->lock);
-    if (fresh)
+    if (!device)
         device = planner_profile_add_device(profile, dev);
-    else if (s->params->again)
+    else if (s->params->again && !is_repeated(s, device))
         planner_profile_forget(device);
     pthread_rwlock_unlock(&profile->lock);
     if (!device)
         return core_no_memory("for a profile");
-    if (!device->key)
+    const bool fresh = !device->key;
+    if (fresh)
         status = planner_profile_name(profile, device);
     if (!status && fresh && !s->params->again)
         status = planner_profile_load(profile, device);

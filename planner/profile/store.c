@@ -16,8 +16,34 @@
 planner_profile_device *planner_profile_find(const planner_profile *profile,
                                              const clv_device *dev)
 {
-    for (uint32_t i = 0; i < profile->n_devices; i++)
-        if (profile->devices[i]->dev == dev)
+    for (uint32_t i = 0; i < profile->n_entries; i++)
+        if (profile->entries[i].dev == dev)
+            return profile->entries[i].known;
+    return NULL;
+}
+
+static planner_profile_device *make_device(planner_profile *profile,
+                                           clv_device *dev, uint64_t hash)
+{
+    planner_profile_device **grown =
+        reallocarray(profile->devices, profile->n_devices + 1u, sizeof *grown);
+    if (!grown)
+        return NULL;
+    profile->devices = grown;
+    planner_profile_device *d = calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    d->dev = dev;
+    d->hash = hash;
+    grown[profile->n_devices++] = d;
+    return d;
+}
+
+static planner_profile_device *find_same(const planner_profile *profile,
+                                         uint64_t hash)
+{
+    for (uint32_t i = 0; hash && i < profile->n_devices; i++)
+        if (profile->devices[i]->hash == hash)
             return profile->devices[i];
     return NULL;
 }
@@ -25,18 +51,20 @@ planner_profile_device *planner_profile_find(const planner_profile *profile,
 planner_profile_device *planner_profile_add_device(planner_profile *profile,
                                                    clv_device *dev)
 {
+    const uint64_t hash = planner_profile_device_hash(dev);
     planner_profile_device *d = planner_profile_find(profile, dev);
     if (d)
         return d;
-    planner_profile_device **grown =
-        reallocarray(profile->devices, profile->n_devices + 1u, sizeof *grown);
+    planner_profile_entry *grown =
+        reallocarray(profile->entries, profile->n_entries + 1u, sizeof *grown);
     if (!grown)
         return NULL;
-    profile->devices = grown;
-    if (!(d = calloc(1, sizeof *d)))
-        return NULL;
-    d->dev = dev;
-    grown[profile->n_devices++] = d;
+    profile->entries = grown;
+    d = find_same(profile, hash);
+    if (!d)
+        d = make_device(profile, dev, hash);
+    if (d)
+        grown[profile->n_entries++] = (planner_profile_entry){dev, d};
     return d;
 }
 
@@ -449,6 +477,7 @@ void planner_profile_destroy(planner_profile *profile)
     for (uint32_t i = 0; i < profile->n_sets; i++)
         finish_set(&profile->sets[i]);
     free(profile->devices);
+    free(profile->entries);
     free(profile->sets);
     pthread_mutex_destroy(&profile->measuring);
     pthread_rwlock_destroy(&profile->lock);

@@ -27,8 +27,11 @@ typedef struct planner_profile_kind {
     planner_workload_box covered; /* sizes that samples were chosen for */
 } planner_profile_kind;
 
+/* What is known of a device, and of others that are the same by their hash:
+ * cards of one model. */
 typedef struct planner_profile_device {
-    clv_device *dev;
+    clv_device *dev;         /* the first of them */
+    uint64_t hash;           /* planner_profile_device_hash() */
     char *key;               /* of its file: what the measurements belong to */
     char *path;              /* of its file; NULL: nothing is kept */
     planner_sample *samples; /* each work once; ns 0: cannot be measured */
@@ -84,6 +87,11 @@ typedef struct planner_profile_source {
     double (*others)(void);
 } planner_profile_source;
 
+typedef struct planner_profile_entry {
+    const clv_device *dev;
+    planner_profile_device *known;
+} planner_profile_entry;
+
 struct planner_profile {
     clv_context *ctx;
     const planner_profile_source *source;
@@ -92,7 +100,8 @@ struct planner_profile {
     uint32_t keepers;
     pthread_rwlock_t lock; /* of all below */
     planner_profile_device **devices;
-    uint32_t n_devices;
+    planner_profile_entry *entries; /* one for each device */
+    uint32_t n_devices, n_entries;
     planner_profile_set *sets;
     uint32_t n_sets;
     planner_history history; /* has a lock of its own */
@@ -103,7 +112,8 @@ struct planner_profile {
 
 planner_profile_device *planner_profile_find(const planner_profile *profile,
                                              const clv_device *dev);
-/* Finds or makes it. NULL when memory runs out. */
+/* Finds or makes it; that of a device which is the same serves both. NULL when
+ * memory runs out. */
 planner_profile_device *planner_profile_add_device(planner_profile *profile,
                                                    clv_device *dev);
 /* Forgets all that was measured. */

@@ -488,6 +488,48 @@ static uint32_t measured(const char *settings, bool warns,
 
 typedef char file_path[512];
 
+static uint32_t in_cache(file_path files[8]);
+
+/* Devices of one model: one of them is measured, and what runs of one show is
+ * the other's, too. Another process has it by whichever comes first. */
+static void test_same_model(void **state)
+{
+    (void)state;
+    rig r;
+    planner_cost c;
+    file_path files[8];
+    rig_make(&r, "ref.name0=card ref.name1=card");
+    const clv_profile_params again = {.again = true};
+    for (int i = 0; i < 2; i++) {
+        const uint32_t before = fake.workloads;
+        fake.overheads = 0;
+        assert_ok(cover(&r, i ? &again : NULL));
+        assert_int_equal(fake.overheads, 1);
+        assert_true(fake.workloads > before);
+    }
+    planner_workload workload = work_at(&r, CLV_OP_MATMUL, 128, 128);
+    assert_true(cost(&r, r.b, &workload, &c));
+    assert_true(c.measured && c.ns == time_of(r.a, &workload));
+    const planner_sample shown = {.workload = workload, .ns = 12345};
+    assert_ok(planner_profile_learn(r.profile, r.b, &shown, 1));
+    assert_true(cost(&r, r.a, &workload, &c) && c.ns == 12345);
+    rig_free(&r);
+    assert_int_equal(in_cache(files), 2); /* and that of both together */
+
+    rig_make(&r, "ref.name0=card ref.name1=card");
+    const clv_profile_params second = {.devices = &r.b, .n_devices = 1};
+    assert_ok(cover(&r, &second));
+    assert_int_equal(fake.workloads + fake.overheads, 0);
+    assert_true(cost(&r, r.b, &workload, &c) && c.ns == 12345);
+    rig_free(&r);
+
+    /* Not of another one. */
+    rig_make(&r, "ref.name0=card ref.name1=chip");
+    assert_ok(cover(&r, NULL));
+    assert_int_equal(fake.overheads, 2);
+    rig_free(&r);
+}
+
 /* The profiles in the cache. */
 static uint32_t in_cache(file_path files[8])
 {
@@ -652,7 +694,7 @@ static void test_damaged(void **state)
     for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
         uint32_t n = in_cache(files);
         for (uint32_t j = 0; j < n; j++)
-            if (strstr(files[j], "ref-1"))
+            if (strstr(files[j], "ref-reference-1"))
                 edit(files[j], edits[i].find, edits[i].put);
         if (!measured("", true, NULL))
             fail_msg("%s was taken", edits[i].put);
@@ -848,6 +890,7 @@ int main(void)
     cmocka_unit_test_setup_teardown(test, make_cache, remove_cache)
     const struct CMUnitTest tests[] = {
         KEEPS(test_costs),
+        KEEPS(test_same_model),
         cmocka_unit_test(test_noise),
         KEEPS(test_what_is_wanted),
         KEEPS(test_together),

@@ -44,7 +44,7 @@ static void describe(const ref_settings *settings, uint32_t index,
                      clv_device_info *info)
 {
     snprintf(info->id, sizeof info->id, "%" PRIu32, index);
-    snprintf(info->name, sizeof info->name, "reference %" PRIu32, index);
+    snprintf(info->name, sizeof info->name, "%s", settings->name);
     snprintf(info->driver, sizeof info->driver, "%s", settings->driver);
     memcpy(info->uuid, REF_NAME, sizeof REF_NAME);
     info->uuid[sizeof info->uuid - 1] = (uint8_t)(1 + index);

@@ -84,7 +84,7 @@ typedef struct ref_settings {
     uint32_t n_static;
     uint32_t memory[REF_MEMORY_COUNT]; /* ref_memory of each type */
     uint32_t n_memory;
-    char driver[64];
+    char driver[64], name[64];
 } ref_settings;
 
 clv_status ref_settings_read(const clv_host_api *host, uint32_t device,

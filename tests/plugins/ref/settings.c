@@ -204,6 +204,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     out->delay_us = (uint32_t)read_count(&r, "delay_us");
     snprintf(out->driver, sizeof out->driver, REF_NAME " %.32s",
              text_of(&r, "driver"));
+    snprintf(out->name, sizeof out->name, "%.63s", text_of(&r, "name"));
     if (!out->queue_depth || out->queue_depth > REF_MAX_DEPTH)
         malformed(&r, "queue_depth", "1..64");
     if (out->copy_queues >= REF_MAX_QUEUES)

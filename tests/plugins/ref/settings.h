@@ -15,6 +15,7 @@
 
 #define REF_DEVICE_OPTIONS(i)                                                  \
     REF_OPTION("ops" i, STRING, "all", 0, 0, "ops it takes, or all"),          \
+        REF_OPTION("name" i, STRING, "reference " i, 0, 0, "for people"),      \
         REF_OPTION("memory" i, STRING, "coherent,shadow,local,shared", 0, 0,   \
                    "its memory types in this order"),                          \
         REF_OPTION("import" i, STRING, "on", 0, 0,                             \
