@@ -45,6 +45,35 @@ clv_status planner_consider_device(planner_solver *v, uint32_t device)
     return planner_solver_compare(v, "whole nodes on one device");
 }
 
+clv_status planner_consider_alone(planner_solver *v)
+{
+    const double most = RIVAL * core_plan_expected_ns(v->best);
+    double ns, least = INFINITY;
+    uint32_t device = 0;
+    clv_plan *plan;
+    if (v->plan->flight.n > 1 || clv_plan_summarise(v->best).n_devices < 2 ||
+        v->best->run_ratio <= SURPRISE)
+        return CLV_OK;
+    for (uint32_t d = 0; d < v->plan->n_devices; d++) {
+        CLV_TRY(planner_whole_device(v, d, &ns));
+        device = ns < least ? d : device;
+        least = fmin(least, ns);
+    }
+    if (!(least <= most))
+        return CLV_OK;
+    CLV_TRY(planner_whole_device(v, device, &ns));
+    CLV_TRY(planner_solver_plan(v, v->trial, &plan));
+    if (plan->run_ratio > 0 || !planner_is_legal_plan(plan)) {
+        clv_plan_destroy(plan);
+        return CLV_OK;
+    }
+    clv_plan_destroy(v->best);
+    v->best = NULL;
+    v->known = false;
+    planner_solver_adopt(v, plan, "one device, which has not run alone");
+    return CLV_OK;
+}
+
 clv_status planner_consider_energy(planner_solver *v)
 {
     const double weight = v->best ? planner_energy_weight(v->best) : 0;

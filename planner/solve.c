@@ -126,6 +126,7 @@ static clv_status solve(planner_solver *v)
     const uint64_t begin = clv_now_ns();
     CLV_TRY(find_best_experts(v));
     CLV_TRY(planner_solver_recall(v));
+    CLV_TRY(planner_consider_alone(v));
     clv_log(v->plan->ctx, CLV_LOG_DEBUG,
             "plan: the best of %u candidates in %.1f ms",
             v->c.problem.n_options, (double)(clv_now_ns() - begin) / 1e6);

@@ -337,6 +337,32 @@ static void add_past(world *w, const clv_plan *plan, uint64_t identity,
     assert_ok(planner_history_add(&w->profile->history, w->ctx, &past, ns));
 }
 
+/* The best plan so far is over two devices, and took longer than costs said:
+ * one alone is run once, though it is not promised to be faster. */
+static void test_alone(void **state)
+{
+    (void)state;
+    world w;
+    ns_per_flop[0] = ns_per_flop[1] = 1;
+    open_world(&w, "");
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    clv_plan *whole = plan_of(&w, false), *divided, *next;
+    const double took = 0.95 * whole->forecast->makespan_ns;
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &divided));
+    assert_true(divided->forecast->makespan_ns < 0.7 * took);
+    planner_plan_cache_keep_best(divided);
+    add_past(&w, divided, divided->identity, took);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &next));
+    assert_int_equal(clv_plan_summarise(next).n_devices, 1);
+    add_past(&w, whole, next->identity, 1.1 * took);
+    clv_plan_destroy(next);
+    assert_ok(clv_plan_create(w.ctx, w.graph, NULL, &next));
+    assert_true(clv_plan_equal(next, divided));
+    clv_plan_destroy(next);
+    clv_plan_destroy(divided);
+    close_with(&w, whole);
+}
+
 /* Where two plans took longer than the best, no more are tried, whatever costs
  * promise, and one that is under way is left for the best. */
 static void test_enough(void **state)
@@ -529,7 +555,7 @@ int main(void)
         WITH_DIR(test_forecast),      WITH_DIR(test_not_again),
         WITH_DIR(test_best_again),    WITH_DIR(test_found_again),
         WITH_DIR(test_found_no_more), WITH_DIR(test_told),
-        WITH_DIR(test_enough),        WITH_DIR(test_off),
-        WITH_DIR(test_history)};
+        WITH_DIR(test_enough),        WITH_DIR(test_alone),
+        WITH_DIR(test_off),           WITH_DIR(test_history)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
