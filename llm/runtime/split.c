@@ -183,19 +183,26 @@ static double time_of_text(comparison *c, const batch *b, uint32_t n_flight)
     return ns;
 }
 
-/* What another way than the plain one has to gain. What runs of the plain one
+/* Whether the best way has this plan, and several batches in flight. */
+static bool flies_best(const comparison *c, const batch *b)
+{
+    return c->best.n_flight > 1 && c->best.length == b->length &&
+           c->best.planned == is_for_flight(b);
+}
+
+/* What another way than the best so far has to gain. What runs of the plain one
  * took is compared with what runs of others take, not with what models say. */
 static double gain_of(const comparison *c, const batch *b, uint32_t n_flight)
 {
-    if (!llm_runner_is_real(b->runner))
+    if (!llm_runner_is_real(b->runner) || flies_best(c, b))
         return GAIN;
     if (n_flight > 1 || c->r->fixed || !c->batches[0].has_run)
         return GAIN_REAL;
     return b->has_run ? GAIN_SHOWN : -TRIAL;
 }
 
-/* What takes less memory than the best so far, and no other plan, need not gain
- * anything, unless that is the plain way. */
+/* What takes less memory than the best so far need not gain anything, unless
+ * that is the plain way, or is the first to take a plan for runs in flight. */
 static void consider(comparison *c, const batch *b)
 {
     const llm_splits *s = c->s;
@@ -212,8 +219,9 @@ static void consider(comparison *c, const batch *b)
         const double gain = gain_of(c, b, n_flight);
         const uint32_t tokens = b->length * n_flight;
         const double ns = time_of_text(c, b, n_flight);
-        if (ns >=
-            c->least * (tokens > c->most || is_for_flight(b) ? 1 - gain : 1))
+        const bool has_to_gain =
+            tokens > c->most || (is_for_flight(b) && !c->best.planned);
+        if (ns >= c->least * (has_to_gain ? 1 - gain : 1))
             continue;
         c->least = ns;
         c->most = tokens;
