@@ -22,10 +22,6 @@
 #define PREPARATION 0.01
 #define PREPARED 4 /* searches where it does */
 
-/* Until the time for which each device works on its part of the nodes is known.
- */
-#define PART_HALVINGS 20
-
 /* Which part of a node plans near another one divide otherwise, at first and at
  * last. */
 #define FARTHEST 8
@@ -302,50 +298,6 @@ clv_status planner_consider_near(planner_solver *v)
     return CLV_OK;
 }
 
-static double option_ns(const planner_solver *v, uint32_t option)
-{
-    const planner_solve_option *o = &v->c.options[option];
-    double ns = 0;
-    for (uint32_t i = 0; i < o->n_pieces; i++)
-        ns = fmax(ns, v->c.pieces[o->first_piece + i].ns);
-    return ns;
-}
-
-/* Nodes whole on the first device until it has worked for so long, then on the
- * next. Whether the last one does not work longer. */
-static bool place_parts(const planner_solver *v, double most)
-{
-    uint32_t device = 0;
-    double work = 0;
-    for (uint32_t i = 0; i < v->graph->n_nodes; i++) {
-        uint32_t option = planner_whole_option(v, i, device);
-        if (work + option_ns(v, option) > most &&
-            device + 1 < v->plan->n_devices) {
-            option = planner_whole_option(v, i, ++device);
-            work = 0;
-        }
-        v->trial[i] = option;
-        work += option_ns(v, option);
-    }
-    return work <= most;
-}
-
-/* Each device has some of the nodes that follow one another, for the same time.
- * So a run needs few exchanges, and devices work on one run each. */
-static clv_status consider_parts(planner_solver *v)
-{
-    double enough = 0, low = 0;
-    for (uint32_t i = 0; i < v->graph->n_nodes; i++)
-        for (uint32_t d = 0; d < v->plan->n_devices; d++)
-            enough += option_ns(v, planner_whole_option(v, i, d));
-    for (uint32_t i = 0; i < PART_HALVINGS; i++) {
-        const double most = low + (enough - low) / 2;
-        *(place_parts(v, most) ? &enough : &low) = most;
-    }
-    place_parts(v, enough);
-    return planner_solver_compare(v, "consecutive nodes on each device");
-}
-
 clv_status planner_consider_flight(planner_solver *v)
 {
     planner_loads loads;
@@ -366,5 +318,5 @@ clv_status planner_consider_flight(planner_solver *v)
         CLV_TRY(status);
     }
     planner_loads_clear(&v->c);
-    return consider_parts(v);
+    return planner_consider_parts(v);
 }

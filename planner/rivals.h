@@ -33,6 +33,9 @@ clv_status planner_consider_simpler(planner_solver *v);
 /* Where some device's memory cannot hold all weights: with a little of each
  * node on another device than in the best plan so far, less each time. */
 clv_status planner_consider_near(planner_solver *v);
+/* Each device has some of the nodes that follow one another, for about the same
+ * time. So a run needs few exchanges, and devices work on one run each. */
+clv_status planner_consider_parts(planner_solver *v);
 /* Of runs in flight the busiest device tells how long they take, and of one
  * alone what its steps wait for. */
 clv_status planner_consider_flight(planner_solver *v);
