@@ -9,6 +9,7 @@
 
 /* Held-out errors below this are those of a model that holds. */
 #define TRUSTED 0.25
+#define TRUSTED_90 0.5
 #define FEW_SAMPLES 6
 
 static void destroy(void *profile)
@@ -87,10 +88,12 @@ static double scaled_roofline_ns(const planner_profile_device *dev,
     return above * roofline_ns(dev, workload);
 }
 
-/* Whether the model is better than the roofline. */
+/* Whether the model is better than the roofline: also where few samples are,
+ * as those of prompts among those of single tokens. */
 static bool is_trusted(const planner_fit *fit)
 {
-    return fit->held_out.n >= FEW_SAMPLES && fit->held_out.median <= TRUSTED;
+    return fit->held_out.n >= FEW_SAMPLES && fit->held_out.median <= TRUSTED &&
+           fit->held_out.p90 <= TRUSTED_90;
 }
 
 static bool cost_of(const planner_profile_device *dev,

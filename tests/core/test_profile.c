@@ -286,6 +286,39 @@ static void test_costs(void **state)
     rig_free(&r);
 }
 
+/* Of prompts little is known, of single tokens much: a model that fits these
+ * does not answer for those. */
+static void test_few_among_many(void **state)
+{
+    static const int64_t outs[] = {128, 1024};
+    planner_sample shown[14];
+    planner_cost c;
+    uint32_t n = 0;
+    (void)state;
+    rig r;
+    rig_make(&r, "core.cache_dir=");
+    for (int i = 0; i < 12; i++, n++) {
+        shown[n].workload = work_at(&r, CLV_OP_MATMUL, 1, 1);
+        shown[n].workload.in = 4096;
+        shown[n].workload.out = 1024 * (i + 1);
+        shown[n] = (planner_sample){.workload = shown[n].workload,
+                                    .ns = 1000. * (i + 1)};
+    }
+    for (int i = 0; i < 2; i++, n++) {
+        shown[n] = (planner_sample){.workload = shown[0].workload};
+        shown[n].workload.n = 512;
+        shown[n].workload.out = outs[i];
+        shown[n].ns = 60. * 1024 * (2 - i); /* no linear model has that */
+    }
+    assert_ok(planner_profile_learn(r.profile, r.a, shown, n));
+    planner_workload workload = shown[n - 1].workload;
+    workload.out = 8192;
+    assert_true(cost(&r, r.a, &workload, &c) && !c.measured);
+    if (fabs(c.ns / (60. * 8192) - 1) > 0.2)
+        fail_msg("%g, not about %g", c.ns, 60. * 8192);
+    rig_free(&r);
+}
+
 /* What was disturbed is answered by a model of the rest. */
 static void test_noise(void **state)
 {
@@ -891,6 +924,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         KEEPS(test_costs),
         KEEPS(test_same_model),
+        cmocka_unit_test(test_few_among_many),
         cmocka_unit_test(test_noise),
         KEEPS(test_what_is_wanted),
         KEEPS(test_together),
