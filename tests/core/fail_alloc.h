@@ -88,9 +88,8 @@ static inline int count_allocations(clv_status (*step)(void *arg), void *arg)
 
 /* Runs step with its allocation `first` failing, then the next one..., until
  * none fails. */
-static inline void test_allocations_from(int first,
-                                         clv_status (*step)(void *arg),
-                                         void *arg)
+static inline void
+test_allocations_from(int first, clv_status (*step)(void *arg), void *arg)
 {
     int n = first, errors = 0;
     for (;; n++) {
