@@ -4,6 +4,7 @@
 
 #include "test.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -74,10 +75,23 @@ int __wrap_vasprintf(char **out, const char *fmt, va_list args)
     return fails() ? -1 : __real_vasprintf(out, fmt, args);
 }
 
-/* Runs step with its first, second... allocation failing, until none fails. */
-static inline void test_allocations(clv_status (*step)(void *arg), void *arg)
+/* Of a step that succeeds. */
+static inline int count_allocations(clv_status (*step)(void *arg), void *arg)
 {
-    int n = 0, errors = 0;
+    atomic_store(&countdown, INT_MAX);
+    clv_status status = step(arg);
+    const int n = INT_MAX - atomic_load(&countdown);
+    atomic_store(&countdown, -1);
+    assert_int_equal(status, CLV_OK);
+    return n;
+}
+
+/* Runs step with its allocation `first` failing, then the next one..., until
+ * none fails. */
+static inline void
+test_allocations_from(int first, clv_status (*step)(void *arg), void *arg)
+{
+    int n = first, errors = 0;
     for (;; n++) {
         clv_error(CLV_OK, "nothing was said");
         atomic_store(&countdown, n);
@@ -99,5 +113,10 @@ static inline void test_allocations(clv_status (*step)(void *arg), void *arg)
             strchr(clv_last_error(), '\n'))
             fail_msg("allocation %d: %s", n, clv_last_error());
     }
-    assert_true(n > 0 && errors > 0);
+    assert_true(n > first && errors > 0);
+}
+
+static inline void test_allocations(clv_status (*step)(void *arg), void *arg)
+{
+    test_allocations_from(0, step, arg);
 }

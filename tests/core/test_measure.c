@@ -5,6 +5,7 @@
  */
 #include "test.h"
 
+#include "../../core/base/sanitizer.h"
 #include "../../planner/profile/measure.h"
 #include "../../planner/profile/trial.h"
 #include "../../planner/profile/workload_graph.h"
@@ -390,10 +391,13 @@ static void test_overheads(void **state)
     }
 }
 
-/* Into memory of the device's own and out of it. */
+/* Into memory of the device's own and out of it. They are as large as
+ * sanitizers are slow. */
 static void test_copies(void **state)
 {
     (void)state;
+    if (core_sanitizers())
+        skip();
     rig r = chip("small-card.ini");
     clv_device *card = device(&r, "npu_sim:card");
     planner_overheads o;

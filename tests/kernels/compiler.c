@@ -122,7 +122,7 @@ static void open_ptx(compiler *c, const gpu_kernel *kernel, const char *path)
 
 /* With instructions of sm_80, for a machine that has no such device; and those
  * assembled, where there is an assembler, as PTX of a version that has them
- * all. */
+ * all: for every architecture, or for one in turn. */
 static void compile_ptx(compiler *c, const gpu_kernel *kernel)
 {
     static const char *const archs[] = {"sm_90a", "sm_80", "sm_89"};
@@ -155,7 +155,8 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
         if (closed)
             open_ptx(c, kernel, path);
         for (uint32_t i = 0; i < n_archs; i++)
-            assemble(c, kernel, path, archs[i]);
+            if (c->all || n_archs == 1 || i == c->kernels % n_archs)
+                assemble(c, kernel, path, archs[i]);
     }
     unlink(path);
 }

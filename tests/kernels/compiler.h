@@ -16,6 +16,7 @@ typedef struct compiler {
     uint32_t kernels;
     const char *only; /* the kernel's name; NULL: all */
     bool assembles;   /* kernels without inline assembly, too */
+    bool all;         /* for all architectures, not for one in turn */
     bool failed;
     char *seen[256]; /* texts that were compiled */
     uint32_t n_seen;

@@ -2,7 +2,8 @@
  * LOWER_ONLY they are made, and no compiler is run: sanitizers see nothing of
  * it. With the argument "all", portable products are in every format, and else
  * in one of each kind; PTX is in every format anyway, as the assembler spills
- * where nobody expects it. */
+ * where nobody expects it, but then for every architecture, and for warp groups
+ * of every number of rows. */
 #include "compiler.h"
 #include "ptx.h"
 #include "tune/tune.h"
@@ -149,7 +150,7 @@ static void compile_all(compiler *c)
 
 static void test_opencl(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     cl_platform_id platform;
     cl_uint n = 0;
     cl_int status;
@@ -168,7 +169,7 @@ static void test_opencl(void **state)
  * once. */
 static void test_glsl(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     c.target.language = GPU_GLSL;
     compile_all(&c);
@@ -228,7 +229,7 @@ static void compile_products(compiler *c)
 /* Products by cooperative matrices: words of no version of GLSL. */
 static void test_glsl_matrices(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     c.target.language = GPU_GLSL;
     c.target.fp16_storage = c.target.fp16 = c.target.coop_matrix = true;
@@ -257,8 +258,8 @@ static void init_experts(graph *g, uint32_t dtype, int64_t rows, bool scored)
 }
 
 /* Warp groups for every number of rows. */
-/* known: the scale of x; or 0. */
-static void compile_shapes(compiler *c, uint32_t dtype, float known)
+/* known: the scale of x; or 0. few: the most rows alone. */
+static void compile_shapes(compiler *c, uint32_t dtype, float known, bool few)
 {
     const bool integers = dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4;
     gpu_variants variants;
@@ -284,6 +285,8 @@ static void compile_shapes(compiler *c, uint32_t dtype, float known)
         if (seen >> rows & 1)
             continue;
         seen |= 1u << rows;
+        if (few && rows != 8)
+            continue;
         snprintf(choice, sizeof choice, "%s=%u", variants.key,
                  (unsigned)variants.id[i]);
         c->target.choices = choice;
@@ -392,16 +395,16 @@ static void test_ptx_warp_groups(void **state)
         CLV_DTYPE_F16,  CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K, CLV_DTYPE_I8,
         CLV_DTYPE_BF16, CLV_DTYPE_Q8_0, CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K,
         CLV_DTYPE_Q2_K, CLV_DTYPE_I4};
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     if (!CLANG[0])
         skip();
     set_nvidia(&c.target);
     c.target.wgmma_bytes = 232448;
     for (uint32_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
-        compile_shapes(&c, dtypes[i], 0);
-    compile_shapes(&c, CLV_DTYPE_I8, 0.5f);
-    compile_shapes(&c, CLV_DTYPE_I4, 0.5f);
+        compile_shapes(&c, dtypes[i], 0, !all && i >= 4);
+    compile_shapes(&c, CLV_DTYPE_I8, 0.5f, false);
+    compile_shapes(&c, CLV_DTYPE_I4, 0.5f, !all);
     c.target.max_group = c.target.max_group_size[0] = 1024;
     for (int64_t in = 4096; in <= 28672; in *= 7)
         compile_gated(&c, CLV_DTYPE_Q4_K, in);
@@ -413,7 +416,7 @@ static void test_ptx_warp_groups(void **state)
 /* By NVIDIA's tensor cores. */
 static void test_ptx(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     if (!CLANG[0])
         skip();
@@ -539,7 +542,7 @@ static void test_ptx_series(void **state)
                                     CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
     const uint32_t n = all ? sizeof cases / sizeof cases[0] : 9;
     const uint32_t n_rows = all ? sizeof rows / sizeof rows[0] : 3;
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     if (!CLANG[0])
         skip();
@@ -566,7 +569,7 @@ static void test_ptx_scarce(void **state)
     static const uint32_t dtypes[] = {CLV_DTYPE_F16, CLV_DTYPE_Q8_0,
                                       CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
                                       CLV_DTYPE_Q6_K};
-    compiler c = {.target = base, .assembles = true};
+    compiler c = {.all = all, .target = base, .assembles = true};
     (void)state;
     if (!CLANG[0])
         skip();
@@ -606,7 +609,7 @@ static void test_ptx_private_experts(void **state)
     static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
                                       CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
                                       CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
-    compiler c = {.target = base, .assembles = true};
+    compiler c = {.all = all, .target = base, .assembles = true};
     (void)state;
     if (!CLANG[0])
         skip();
@@ -627,7 +630,7 @@ static void test_ptx_private_tables(void **state)
     static const uint32_t dtypes[] = {CLV_DTYPE_F16,  CLV_DTYPE_Q8_0,
                                       CLV_DTYPE_Q4_0, CLV_DTYPE_Q4_K,
                                       CLV_DTYPE_Q5_K, CLV_DTYPE_Q6_K};
-    compiler c = {.target = base, .assembles = true};
+    compiler c = {.all = all, .target = base, .assembles = true};
     (void)state;
     if (!CLANG[0])
         skip();
@@ -666,7 +669,7 @@ static void compile_attention(compiler *c, int64_t n, int64_t dim,
 /* Attention by them, by its own words and in plain ones; with parts, too. */
 static void test_glsl_attention(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     c.target.language = GPU_GLSL;
     c.target.fp16_storage = c.target.fp16 = true;
@@ -684,7 +687,7 @@ static void test_glsl_attention(void **state)
 
 static void test_ptx_attention(void **state)
 {
-    compiler c = {.target = base};
+    compiler c = {.all = all, .target = base};
     (void)state;
     if (!CLANG[0])
         skip();

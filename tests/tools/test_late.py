@@ -14,7 +14,7 @@ HOSTILE = os.path.join(cli.BUILD, "tests", "plugins", "hostile")
 HOST = os.path.join(cli.BUILD, "tests", "plugins", "ref", "cleave_host.so")
 SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 CPU = os.path.join(cli.BUILD, "plugins")
-PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "12", "--temp", "0")
+PROMPT = ("run", "-p", "def fibonacci(n):", "-n", "4", "--temp", "0")
 
 
 def settings(*values):
