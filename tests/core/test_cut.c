@@ -5,6 +5,7 @@
  */
 #include "../plugins/ref/context.h"
 
+#include "../../core/base/sanitizer.h"
 #include "../../core/device/device.h"
 #include "../../core/device/memory.h"
 #include "../../planner/planner.h"
@@ -91,7 +92,7 @@ static uint32_t direct, divided; /* of all plans of try_plans() */
 /* Random plans of one layer; returns how many could be had. bound: of the
  * normalised mean square error. */
 static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
-                          double bound, int count)
+                          double bound, uint32_t count)
 {
     layer l;
     results want, got;
@@ -111,7 +112,7 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
     assert_ok(clv_plan_create(t->ctx, l.graph, &one, &plan));
     run(&l, plan, &want);
     clv_plan_destroy(plan);
-    for (int i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         core_piece pieces[MAX_PIECES];
         uint32_t n = 0;
         for (uint32_t node = 0; node < l.graph->n_nodes; node++)
@@ -135,14 +136,21 @@ static uint32_t try_plans(const test_context *t, test_random *r, int64_t tokens,
     return taken;
 }
 
+/* Of so many plans: sanitizers find in some what they find in more. */
+static uint32_t some(uint32_t n)
+{
+    return core_sanitizers() ? n / 3 : n;
+}
+
 static void test_two_devices(void **state)
 {
     (void)state;
+    const uint32_t n = some(25);
     test_random r = {41};
     test_context t = test_context_create("");
     for (int64_t tokens = 1; tokens <= MAX_TOKENS; tokens += 4)
-        assert_int_equal(try_plans(&t, &r, tokens, EXACT, 25), 25);
-    assert_int_equal(try_plans(&t, &r, 0, EXACT, 25), 25);
+        assert_int_equal(try_plans(&t, &r, tokens, EXACT, n), n);
+    assert_int_equal(try_plans(&t, &r, 0, EXACT, n), n);
     test_context_destroy(&t);
 }
 
@@ -155,7 +163,7 @@ static void test_two_that_wait(void **state)
     test_context t = test_context_create(
         "ref.flag_wait0=on ref.flag_wait1=on ref.delay_us0=100 ref.hide0=on "
         "ref.hide1=on ref.in_place0=on");
-    assert_int_equal(try_plans(&t, &r, 7, EXACT, 15), 15);
+    assert_int_equal(try_plans(&t, &r, 7, EXACT, some(15)), some(15));
     test_context_destroy(&t);
 }
 
@@ -178,13 +186,13 @@ static void test_memories(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         test_random r = {47 + i};
         test_context t = test_context_create(settings[i]);
-        assert_true(try_plans(&t, &r, 7, EXACT, 12) >= 10);
-        assert_true(try_plans(&t, &r, 1, EXACT, 12) >= 10);
-        assert_true(try_plans(&t, &r, 0, EXACT, 12) >= 10);
+        assert_true(try_plans(&t, &r, 7, EXACT, some(12)) >= some(10));
+        assert_true(try_plans(&t, &r, 1, EXACT, some(12)) >= some(10));
+        assert_true(try_plans(&t, &r, 0, EXACT, some(12)) >= some(10));
         test_context_destroy(&t);
         t = test_context_make(settings[i], true);
-        assert_true(try_plans(&t, &r, 7, ROUNDED, 15) >= 10);
-        assert_true(try_plans(&t, &r, 0, ROUNDED, 15) >= 10);
+        assert_true(try_plans(&t, &r, 7, ROUNDED, some(15)) >= some(10));
+        assert_true(try_plans(&t, &r, 0, ROUNDED, some(15)) >= some(10));
         test_context_destroy(&t);
     }
     assert_true(divided > 0);
@@ -195,8 +203,8 @@ static void test_with_cpu(void **state)
     (void)state;
     test_random r = {45};
     test_context t = test_context_make("ref.flag_wait1=on", true);
-    assert_true(try_plans(&t, &r, 7, ROUNDED, 40) >= 30);
-    assert_true(try_plans(&t, &r, 0, ROUNDED, 20) >= 15);
+    assert_true(try_plans(&t, &r, 7, ROUNDED, some(40)) >= some(30));
+    assert_true(try_plans(&t, &r, 0, ROUNDED, some(20)) >= some(15));
     test_context_destroy(&t);
 }
 
@@ -239,9 +247,10 @@ static void try_gpus(const char *a, const char *b, const char *setting)
     snprintf(devices, sizeof devices, "%s,%s", a, b);
     test_context t = gpu_context(devices, setting);
     assert_int_equal(clv_context_device_count(t.ctx), 2);
-    const int count = all ? 3 : 2;
+    const uint32_t count = all ? 3 : 2;
     direct = 0;
-    assert_int_equal(try_plans(&t, &r, 7, ROUNDED, count), count);
+    if (all) /* the same kernels for a fixed number of rows */
+        assert_int_equal(try_plans(&t, &r, 7, ROUNDED, count), count);
     assert_int_equal(try_plans(&t, &r, 0, ROUNDED, count), count);
     /* Values between devices are not staged; others have no staging. */
     assert_int_equal(direct > 0, *setting != 0);

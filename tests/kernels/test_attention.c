@@ -1,4 +1,5 @@
-/* Attention, run through OpenCL and compared with sums of doubles. */
+/* Attention, run through OpenCL and compared with sums of doubles. With the
+ * argument "all", in more types of caches and shapes. */
 #include "sample.h"
 
 #include <math.h>
@@ -6,9 +7,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+static bool all; /* the argument */
 static double tolerance = 1e-10;
 
 typedef struct heads {
@@ -17,8 +20,10 @@ typedef struct heads {
     int64_t begin; /* of the sequence, in the cache */
     int32_t window;
     float softcap;
-    bool bound; /* by a symbol, below rows */
-    bool apart; /* each query has a part of the cache */
+    bool bound;  /* by a symbol, below rows */
+    bool apart;  /* each query has a part of the cache */
+    bool more;   /* with "all" alone */
+    bool blocks; /* in CLV_DTYPE_Q8_0, too; with "all", where it can be */
 } heads;
 
 static int64_t first_row(const heads *h, int64_t query)
@@ -84,7 +89,7 @@ static int64_t size_of(const heads *h, int64_t n)
 /* Some of those whose heads are whole blocks. */
 static bool suits_blocks(const heads *h)
 {
-    return h->dim % 32 == 0 && h->dim <= 128;
+    return h->dim % 32 == 0 && h->dim <= 128 && (all || h->blocks);
 }
 
 /* Rows that no query sees are NaN. */
@@ -179,7 +184,8 @@ static const heads attention_cases[] = {
      .dim = 32,
      .rows = 700,
      .first = 320,
-     .bound = true},
+     .bound = true,
+     .blocks = true},
     {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
     {.n = 33,
      .heads = 2,
@@ -238,9 +244,11 @@ static void test_attention(void **state)
          i++) {
         heads h = attention_cases[i];
         h.dtype = CLV_DTYPE_F32;
-        run_heads(r, &h);
+        if (all || i % 2)
+            run_heads(r, &h);
         h.dtype = CLV_DTYPE_F16;
-        run_heads(r, &h);
+        if (all || i % 2 == 0)
+            run_heads(r, &h);
         h.dtype = CLV_DTYPE_Q8_0;
         if (suits_blocks(&h))
             run_heads(r, &h);
@@ -261,14 +269,15 @@ static gpu_target matrix_target(uint32_t units)
 static void test_matrix_attention(void **state)
 {
     static const heads cases[] = {
-        {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37},
+        {.n = 37, .heads = 4, .groups = 4, .dim = 32, .rows = 37, .more = true},
         {.n = 70,
          .heads = 6,
          .groups = 2,
          .dim = 128,
          .rows = 300,
          .first = 201,
-         .bound = true},
+         .bound = true,
+         .blocks = true},
         {.n = 33,
          .heads = 2,
          .groups = 1,
@@ -309,6 +318,8 @@ static void test_matrix_attention(void **state)
     tolerance = 1e-6;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         heads h = cases[i];
+        if (h.more && !all)
+            continue;
         h.dtype = CLV_DTYPE_F16;
         run_heads(r, &h);
         h.dtype = CLV_DTYPE_Q8_0;
@@ -333,7 +344,8 @@ static const heads few_cases[] = {
      .dim = 64,
      .rows = 1600,
      .first = 190,
-     .apart = true},
+     .apart = true,
+     .blocks = true},
     {.n = 3,
      .heads = 20,
      .groups = 1,
@@ -341,15 +353,23 @@ static const heads few_cases[] = {
      .rows = 600,
      .first = 150,
      .window = 60,
-     .apart = true},
+     .apart = true,
+     .more = true},
     {.n = 1,
      .heads = 8,
      .groups = 2,
      .dim = 128,
      .rows = 900,
      .first = 897,
-     .bound = true},
-    {.n = 4, .heads = 8, .groups = 2, .dim = 64, .rows = 500, .first = 450},
+     .bound = true,
+     .blocks = true},
+    {.n = 4,
+     .heads = 8,
+     .groups = 2,
+     .dim = 64,
+     .rows = 500,
+     .first = 450,
+     .more = true},
     {.n = 2,
      .heads = 7,
      .groups = 1,
@@ -373,7 +393,13 @@ static const heads few_cases[] = {
      .rows = 10,
      .first = 1000,
      .window = 7},
-    {.n = 1, .heads = 3, .groups = 3, .dim = 8, .rows = 700, .first = 350},
+    {.n = 1,
+     .heads = 3,
+     .groups = 3,
+     .dim = 8,
+     .rows = 700,
+     .first = 350,
+     .more = true},
 };
 
 /* What is not there is not looked at: the text is that of few queries. */
@@ -410,6 +436,8 @@ static void test_few(void **state)
     tolerance = 1e-6;
     for (uint32_t i = 0; i < sizeof few_cases / sizeof few_cases[0]; i++) {
         heads h = few_cases[i];
+        if (h.more && !all)
+            continue;
         h.dtype = CLV_DTYPE_F16;
         run_few(r, &target, &h);
         h.dtype = CLV_DTYPE_Q8_0;
@@ -453,8 +481,9 @@ static void test_growth(void **state)
     runner_close(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_matrix_attention),

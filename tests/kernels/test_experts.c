@@ -1,6 +1,7 @@
 /* The feed-forward part of a model of experts, run through OpenCL and compared
  * with sums of doubles: what joins which kernel, and weights that one binding
- * does not reach. (The conformance kit has the ops one by one.) */
+ * does not reach. (The conformance kit has the ops one by one.) With the
+ * argument "all", in more formats. */
 #include "sample.h"
 
 #include <math.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+
+static bool all; /* the argument */
 
 enum {
     FEW = 3,
@@ -371,11 +374,11 @@ static void test_warp_groups(void **unused)
 {
     static const single cases[] = {
         {CLV_DTYPE_Q4_0, 256, 144, false, MANY, 1e-6, "experts_wgmma", 0},
-        {CLV_DTYPE_F16, 128, 16, true, MANY, 1e-6, "experts_wgmma", 0},
         {CLV_DTYPE_Q8_0, 384, 272, true, 3 * MANY, 1e-6, "experts_wgmma", 0},
-        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "experts_wgmma", 0},
         {CLV_DTYPE_BF16, 128, 1040, false, MANY, 1e-6, "experts_wgmma", 0},
-        {CLV_DTYPE_Q8_0, 96, 48, true, MANY, 1e-6, "gemm_tensor", 0}};
+        {CLV_DTYPE_Q8_0, 96, 48, true, MANY, 1e-6, "gemm_tensor", 0},
+        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_F16, 128, 16, true, MANY, 1e-6, "experts_wgmma", 0}};
     gpu_target target = small;
     target.plain_matrix = true;
     target.local_bytes = 48 * 1024;
@@ -384,7 +387,7 @@ static void test_warp_groups(void **unused)
     (void)unused;
     if (!r)
         skip();
-    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (uint32_t i = 0; i < (all ? 6 : 4); i++) {
         target.units = i % 2 ? 1 : 16;
         target.max_binding = cases[i].out > 1000 ? 1 << 20 : small.max_binding;
         runner_set(r, &target);
@@ -467,38 +470,38 @@ static void test_private_few(void **unused)
     static const char tiles[] = "experts_gemv_tiles",
                       shared[] = "experts_gemv_tiles_shared";
     static const single cases[] = {
-        {CLV_DTYPE_F16, 544, 48, true, FEW, 1e-12, tiles, 0},
         {CLV_DTYPE_Q8_0, 544, 48, false, FEW, 1e-12, tiles, 2},
         {CLV_DTYPE_Q4_0, 1056, 16, true, FEW, 1e-12, tiles, 2},
         {CLV_DTYPE_Q4_K, 2304, 48, true, FEW, 1e-12, shared, 0},
-        {CLV_DTYPE_Q4_K, 256, 16, false, FEW, 1e-12, shared, 2},
         {CLV_DTYPE_Q5_K, 2304, 48, false, FEW, 1e-12, shared, 2},
+        {CLV_DTYPE_Q6_K, 256, 16, false, FEW, 1e-12, shared, 0},
+        {CLV_DTYPE_F16, 544, 48, true, FEW, 1e-12, tiles, 0},
+        {CLV_DTYPE_Q4_K, 256, 16, false, FEW, 1e-12, shared, 2},
         {CLV_DTYPE_Q5_K, 256, 16, true, FEW, 1e-12, shared, 0},
-        {CLV_DTYPE_Q6_K, 2304, 48, true, FEW, 1e-12, shared, 2},
-        {CLV_DTYPE_Q6_K, 256, 16, false, FEW, 1e-12, shared, 0}};
+        {CLV_DTYPE_Q6_K, 2304, 48, true, FEW, 1e-12, shared, 2}};
     gpu_target target;
     (void)unused;
     init_plain(&target);
-    run_privates(&target, cases, sizeof cases / sizeof cases[0]);
+    run_privates(&target, cases, all ? 9 : 5);
 }
 
 /* Many, by one warp and by groups of them. */
 static void test_private_many(void **unused)
 {
     static const single cases[] = {
-        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "gemm_tensor", 0},
         {CLV_DTYPE_Q5_K, 512, 16, true, MANY, 1e-6, "gemm_tensor", 2},
+        {CLV_DTYPE_Q4_K, 256, 48, false, MANY, 1e-6, "gemm_tensor", 0},
         {CLV_DTYPE_Q6_K, 256, 48, false, MANY, 1e-6, "gemm_tensor", 2}};
     static const single by_groups[] = {
         {CLV_DTYPE_Q4_K, 512, 48, true, MANY, 1e-6, "experts_wgmma", 2},
-        {CLV_DTYPE_Q5_K, 256, 144, false, MANY, 1e-6, "experts_wgmma", 0},
-        {CLV_DTYPE_Q6_K, 256, 48, true, MANY, 1e-6, "experts_wgmma", 0}};
+        {CLV_DTYPE_Q6_K, 256, 48, true, MANY, 1e-6, "experts_wgmma", 0},
+        {CLV_DTYPE_Q5_K, 256, 144, false, MANY, 1e-6, "experts_wgmma", 0}};
     gpu_target target;
     (void)unused;
     init_plain(&target);
-    run_privates(&target, cases, sizeof cases / sizeof cases[0]);
+    run_privates(&target, cases, all ? 3 : 1);
     target.wgmma_bytes = 96 * 1024;
-    run_privates(&target, by_groups, sizeof by_groups / sizeof by_groups[0]);
+    run_privates(&target, by_groups, all ? 3 : 2);
 }
 
 /* Rows of a block of weights in the preferred layout; 0: none is. */
@@ -544,8 +547,9 @@ static void test_preferred(void **unused)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layer),       cmocka_unit_test(test_many),
         cmocka_unit_test(test_parts),       cmocka_unit_test(test_some),
