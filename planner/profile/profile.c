@@ -9,8 +9,12 @@
 
 /* Held-out errors below this are those of a model that holds. */
 #define TRUSTED 0.25
-#define TRUSTED_90 0.5
 #define FEW_SAMPLES 6
+
+/* Of fewer samples than this a tenth may be the only ones of prompts, among
+ * those of single tokens: their errors have to be below TRUSTED_FEW. */
+#define SOME_SAMPLES (2 * PLANNER_FIT_FEATURES)
+#define TRUSTED_FEW 0.5
 
 static void destroy(void *profile)
 {
@@ -88,12 +92,12 @@ static double scaled_roofline_ns(const planner_profile_device *dev,
     return above * roofline_ns(dev, workload);
 }
 
-/* Whether the model is better than the roofline: also where few samples are,
- * as those of prompts among those of single tokens. */
+/* Whether the model is better than the roofline. */
 static bool is_trusted(const planner_fit *fit)
 {
-    return fit->held_out.n >= FEW_SAMPLES && fit->held_out.median <= TRUSTED &&
-           fit->held_out.p90 <= TRUSTED_90;
+    const planner_fit_error *error = &fit->held_out;
+    return error->n >= FEW_SAMPLES && error->median <= TRUSTED &&
+           (error->n >= SOME_SAMPLES || error->p90 <= TRUSTED_FEW);
 }
 
 static bool cost_of(const planner_profile_device *dev,

@@ -291,13 +291,13 @@ static void test_costs(void **state)
 static void test_few_among_many(void **state)
 {
     static const int64_t outs[] = {128, 1024};
-    planner_sample shown[14];
+    planner_sample shown[12];
     planner_cost c;
     uint32_t n = 0;
     (void)state;
     rig r;
     rig_make(&r, "core.cache_dir=");
-    for (int i = 0; i < 12; i++, n++) {
+    for (int i = 0; i < 10; i++, n++) {
         shown[n].workload = work_at(&r, CLV_OP_MATMUL, 1, 1);
         shown[n].workload.in = 4096;
         shown[n].workload.out = 1024 * (i + 1);
