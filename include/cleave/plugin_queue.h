@@ -36,6 +36,8 @@ extern "C" {
 
 #define CLV_MESSAGE_SIZE 128
 #define CLV_MAX_RECORDS 16384u /* that nobody reads; then the oldest go */
+/* For clv_fifo_take_soon(): a token is chosen meanwhile. */
+#define CLV_SOON_NS 500000u
 
 /* The monotonic clock; not the host's, so that it can be read under a lock. */
 static inline uint64_t clv_queue_now(void)
@@ -164,6 +166,7 @@ typedef struct clv_fifo {
     pthread_t thread;
     /* By the lock: */
     clv_queue_job *first, *last; /* the first one is running */
+    int taken; /* a thread has the first one: clv_fifo_take() */
     uint32_t n_jobs;
     uint64_t n_pushed; /* jobs so far */
 } clv_fifo;
@@ -215,19 +218,19 @@ static inline uint64_t clv_timeline_word(const uint64_t *flag)
     return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-/* With the lock held, given up meanwhile: until the word has the value, for as
- * long as the queue polls. */
+/* With the lock held, given up meanwhile: until the word has the value, for at
+ * most limit_ns. */
 static inline void clv_queue_poll(clv_queue *queue, const uint64_t *word,
-                                  uint64_t value)
+                                  uint64_t value, uint64_t limit_ns)
 {
     clv_spin spin = {0, 0};
-    if (!queue->poll_ns)
+    if (!limit_ns)
         return;
     pthread_mutex_unlock(&queue->lock);
     while (clv_timeline_word(word) < value &&
            !__atomic_load_n(&queue->stop, __ATOMIC_RELAXED) &&
            !__atomic_load_n(&queue->lost, __ATOMIC_RELAXED) &&
-           clv_spin_once(&spin, &queue->spin, queue->poll_ns))
+           clv_spin_once(&spin, &queue->spin, limit_ns))
         continue;
     pthread_mutex_lock(&queue->lock);
 }
@@ -444,7 +447,7 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     const uint64_t *flag =
         point->timeline ? &point->timeline->word : point->flag;
     uint64_t word;
-    clv_queue_poll(queue, flag, point->value);
+    clv_queue_poll(queue, flag, point->value, queue->poll_ns);
     while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
            !queue->lost) {
         if (queue->is_ahead && point->timeline &&
@@ -540,7 +543,7 @@ static inline void *clv_queue_main(void *arg)
     pthread_mutex_lock(&queue->lock);
     for (uint64_t n = 1;; n++) {
         if (!fifo->first)
-            clv_queue_poll(queue, &fifo->n_pushed, n);
+            clv_queue_poll(queue, &fifo->n_pushed, n, queue->poll_ns);
         while (!fifo->first && !queue->stop)
             pthread_cond_wait(&queue->changed, &queue->lock);
         clv_queue_job *job = fifo->first;
@@ -565,6 +568,57 @@ static inline void *clv_queue_main(void *arg)
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
+}
+
+/* For devices that work while their threads do something else: any thread that
+ * is awake may hand the first job to the device, one at a time. With the lock
+ * held, given up meanwhile: until there is a job that no other thread has. It
+ * is the caller's until clv_fifo_pass(). NULL: there is none, and the queue
+ * stops.
+ */
+static inline clv_queue_job *clv_fifo_take(clv_fifo *fifo)
+{
+    clv_queue *queue = fifo->queue;
+    while (fifo->taken || (!fifo->first && !queue->stop))
+        pthread_cond_wait(&queue->changed, &queue->lock);
+    fifo->taken = fifo->first != NULL;
+    return fifo->first;
+}
+
+/* With the lock held: whether nothing is to be waited for. */
+static inline int clv_queue_is_due(const clv_submit *submit)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        const clv_timeline_point *point = &submit->waits[i];
+        if (clv_timeline_word(point->timeline ? &point->timeline->word
+                                              : point->flag) < point->value)
+            return 0;
+    }
+    return 1;
+}
+
+/* The same for a thread that has just ended a job. Where that was the last one,
+ * the next is often some microseconds away, and to wake another thread for it
+ * takes longer: so it polls for at most limit_ns. NULL: there is none by then,
+ * or it waits for something, or another thread has it. */
+static inline clv_queue_job *clv_fifo_take_soon(clv_fifo *fifo,
+                                                uint64_t limit_ns)
+{
+    if (fifo->n_jobs)
+        return NULL;
+    clv_queue_poll(fifo->queue, &fifo->n_pushed, fifo->n_pushed + 1, limit_ns);
+    if (fifo->taken || !fifo->first || !clv_queue_is_due(&fifo->first->submit))
+        return NULL;
+    fifo->taken = 1;
+    return fifo->first;
+}
+
+/* With the lock held: the caller's job is no longer in the fifo. */
+static inline void clv_fifo_pass(clv_fifo *fifo)
+{
+    fifo->first = fifo->first->next;
+    fifo->taken = 0;
+    pthread_cond_broadcast(&fifo->queue->changed);
 }
 
 static inline clv_status clv_thread_start(const clv_host_api *host,
@@ -639,7 +693,8 @@ static inline void clv_queue_destroy(clv_queue *queue)
 }
 
 /* A thread for each queue, whose argument is its clv_fifo: clv_queue_main(), or
- * the plugin's own, for which that one shows what it has to do. After a
+ * the plugin's own, for which that one shows what it has to do, and
+ * clv_fifo_take() where the device works meanwhile. After a
  * failure, too, the queue is to be destroyed. */
 static inline clv_status clv_queue_start(clv_queue *queue,
                                          void *(*thread)(void *fifo))

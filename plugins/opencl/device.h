@@ -28,9 +28,9 @@ typedef struct ocl_under_way {
 typedef struct ocl_queue {
     clv_plugin_device *dev;
     cl_command_queue plain, timed;
-    cl_command_queue now; /* the one of both that works; the first thread's */
+    cl_command_queue now; /* the one of both that works; who enqueues has it */
     cl_mem scratch;       /* for moves within pinned memory, or NULL */
-    ocl_under_way pieces[OCL_MAX_PIECES]; /* in order; the first thread's */
+    ocl_under_way pieces[OCL_MAX_PIECES]; /* in order; who enqueues has them */
     uint32_t n_pieces;
     uint64_t pieces_bytes; /* of them all */
     bool completes;

@@ -16,7 +16,7 @@ uint32_t ocl_count_pieces(const clv_command *copy);
 /* The i-th alone. */
 clv_command ocl_piece_of(const clv_command *copy, uint32_t i);
 
-/* All by the queue's first thread. Waits until the queue may have a piece of so
+/* All by the thread that enqueues. Waits until the queue may have a piece of so
  * many bytes under way. */
 void ocl_pieces_wait(ocl_queue *queue, uint64_t size);
 /* The piece of the event is under way. */

@@ -82,8 +82,8 @@ static void count_uploads(ocl_queue *q, ocl_job *job)
         __atomic_add_fetch(&q->dev->n_uploads, 1, __ATOMIC_RELAXED);
 }
 
-/* On the queue's thread. What was enqueued before something failed runs all the
- * same, so that its end is to be waited for. */
+/* On the thread that has the job. What was enqueued before something failed
+ * runs all the same, so that its end is to be waited for. */
 static void enqueue(ocl_queue *q, ocl_job *job)
 {
     const clv_submit *s = &job->job->submit;
@@ -145,6 +145,25 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
     return 0;
 }
 
+/* With the lock held, given up meanwhile: the job that the caller has taken. */
+static void launch(ocl_queue *q, clv_fifo *fifo)
+{
+    clv_queue *queue = fifo->queue;
+    ocl_job *job = job_of(&fifo->first->submit);
+    job->status = clv_queue_begin(queue, &job->job->submit, job->message);
+    if (!job->status) {
+        pthread_mutex_unlock(&queue->lock);
+        enqueue(q, job);
+        pthread_mutex_lock(&queue->lock);
+    }
+    if (q->flying)
+        q->last_flying->next = job;
+    else
+        q->flying = job;
+    q->last_flying = job;
+    clv_fifo_pass(fifo);
+}
+
 static void *enqueue_main(void *arg)
 {
     clv_fifo *fifo = arg;
@@ -153,26 +172,8 @@ static void *enqueue_main(void *arg)
     ocl_queue *q = &dev->queues[fifo->index];
     clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
-    for (;;) {
-        while (!fifo->first && !queue->stop)
-            pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!fifo->first)
-            break;
-        ocl_job *job = job_of(&fifo->first->submit);
-        job->status = clv_queue_begin(queue, &job->job->submit, job->message);
-        fifo->first = job->job->next;
-        if (!job->status) {
-            pthread_mutex_unlock(&queue->lock);
-            enqueue(q, job);
-            pthread_mutex_lock(&queue->lock);
-        }
-        if (q->flying)
-            q->last_flying->next = job;
-        else
-            q->flying = job;
-        q->last_flying = job;
-        pthread_cond_broadcast(&queue->changed);
-    }
+    while (clv_fifo_take(fifo))
+        launch(q, fifo);
     q->no_more = true;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
@@ -265,26 +266,42 @@ static void end(ocl_queue *q, ocl_job *job)
     pthread_cond_broadcast(&queue->changed);
 }
 
+/* What runs on the host's processors wants them itself. */
+static uint64_t soon_ns(const clv_plugin_device *dev)
+{
+    return dev->props->is_cpu ? CLV_SOON_NS / 10 : CLV_SOON_NS;
+}
+
+/* With the lock held, given up meanwhile: the first job that flies. */
+static void complete(ocl_queue *q)
+{
+    clv_queue *queue = q->dev->base.queue;
+    ocl_job *job = q->flying;
+    pthread_mutex_unlock(&queue->lock);
+    await(q->dev, job);
+    pthread_mutex_lock(&queue->lock);
+    end(q, job);
+    pthread_mutex_unlock(&queue->lock);
+    release_events(q->dev, job);
+    clv_queue_job_free(queue, job->job);
+    pthread_mutex_lock(&queue->lock);
+}
+
 static void *complete_main(void *arg)
 {
     ocl_queue *q = arg;
     clv_queue *queue = q->dev->base.queue;
+    clv_fifo *fifo = &queue->fifos[q - q->dev->queues];
     clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (!q->flying && !q->no_more)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        ocl_job *job = q->flying;
-        if (!job)
+        if (!q->flying)
             break;
-        pthread_mutex_unlock(&queue->lock);
-        await(q->dev, job);
-        pthread_mutex_lock(&queue->lock);
-        end(q, job);
-        pthread_mutex_unlock(&queue->lock);
-        release_events(q->dev, job);
-        clv_queue_job_free(queue, job->job);
-        pthread_mutex_lock(&queue->lock);
+        complete(q);
+        if (clv_fifo_take_soon(fifo, soon_ns(q->dev)))
+            launch(q, fifo);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;

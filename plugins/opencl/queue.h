@@ -2,6 +2,7 @@
  * Submits. A queue's thread waits for what a submit waits for, then enqueues
  * all of it without waiting for the device, so that the next one is there when
  * the device gets to it. A second thread waits for the device and signals.
+ * After the last submit it polls a little for the next one, and enqueues it.
  *
  * What was enqueued before, in either queue, is not waited for by the host: the
  * driver's queue keeps the order, and events order two queues.

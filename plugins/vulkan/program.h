@@ -84,8 +84,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const int64_t *symbols);
 
 /* replay.c: the command buffer that runs the program as the command says; it
- * ends with a barrier. value: of the semaphore when the run has ended. On the
- * feeder's thread. */
+ * ends with a barrier. value: of the semaphore when the run has ended. By one
+ * thread of the queue at a time. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
                                vk_stamps stamps, VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);

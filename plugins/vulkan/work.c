@@ -44,7 +44,7 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
     return 0;
 }
 
-/* With the lock held, given up meanwhile. */
+/* With the lock held, given up meanwhile: the job that the caller has taken. */
 static void feed(vk_work *work, clv_fifo *fifo)
 {
     clv_queue *queue = fifo->queue;
@@ -57,14 +57,13 @@ static void feed(vk_work *work, clv_fifo *fifo)
     flight->after = (vk_point){VK_NULL_HANDLE, 0};
     flight->message[0] = 0;
     flight->status = clv_queue_begin(queue, &job->submit, flight->message);
-    fifo->first = job->next;
     if (!flight->status) {
         pthread_mutex_unlock(&queue->lock);
         vk_flight_launch(flight);
         pthread_mutex_lock(&queue->lock);
     }
     work->fed++;
-    pthread_cond_broadcast(&queue->changed);
+    clv_fifo_pass(fifo);
 }
 
 static void *feeder_main(void *arg)
@@ -75,13 +74,8 @@ static void *feeder_main(void *arg)
     vk_work *work = dev->work[fifo->index];
     clv_thread_wakes_in_time();
     pthread_mutex_lock(&queue->lock);
-    for (;;) {
-        while (!fifo->first && !queue->stop)
-            pthread_cond_wait(&queue->changed, &queue->lock);
-        if (!fifo->first)
-            break;
+    while (clv_fifo_take(fifo))
         feed(work, fifo);
-    }
     work->ended = true;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
@@ -102,34 +96,51 @@ static clv_status judge(clv_queue *queue, vk_flight *flight)
     return flight->status;
 }
 
+/* With the lock held, given up meanwhile: the first flight. */
+static void finish(vk_work *work)
+{
+    clv_queue *queue = work->dev->base.queue;
+    vk_flight *flight = &work->flights[work->finished % VK_FLIGHTS];
+    clv_queue_job *job = flight->job;
+    char message[CLV_MESSAGE_SIZE];
+    pthread_mutex_unlock(&queue->lock);
+    clv_status status = vk_flight_wait(flight, message);
+    pthread_mutex_lock(&queue->lock);
+    if (status) {
+        flight->status = status;
+        memcpy(flight->message, message, sizeof message);
+    }
+    status = judge(queue, flight);
+    work->finished++;
+    queue->fifos[job->submit.queue].n_jobs--;
+    clv_queue_end(&job->submit, status, flight->message);
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    clv_queue_job_free(queue, job);
+    pthread_mutex_lock(&queue->lock);
+}
+
+/* What runs on the host's processors wants them itself. */
+static uint64_t soon_ns(const clv_plugin_device *dev)
+{
+    return dev->phys->info.flags & CLV_DEVICE_SOFTWARE ? CLV_SOON_NS / 10
+                                                       : CLV_SOON_NS;
+}
+
 static void *finisher_main(void *arg)
 {
     vk_work *work = arg;
     clv_queue *queue = work->dev->base.queue;
+    clv_fifo *fifo = &queue->fifos[work->index];
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (work->finished == work->fed && !work->ended)
             pthread_cond_wait(&queue->changed, &queue->lock);
         if (work->finished == work->fed)
             break;
-        vk_flight *flight = &work->flights[work->finished % VK_FLIGHTS];
-        pthread_mutex_unlock(&queue->lock);
-        char message[CLV_MESSAGE_SIZE];
-        clv_status status = vk_flight_wait(flight, message);
-        pthread_mutex_lock(&queue->lock);
-        clv_queue_job *job = flight->job;
-        if (status) {
-            flight->status = status;
-            memcpy(flight->message, message, sizeof message);
-        }
-        status = judge(queue, flight);
-        work->finished++;
-        queue->fifos[job->submit.queue].n_jobs--;
-        clv_queue_end(&job->submit, status, flight->message);
-        pthread_cond_broadcast(&queue->changed);
-        pthread_mutex_unlock(&queue->lock);
-        clv_queue_job_free(queue, job);
-        pthread_mutex_lock(&queue->lock);
+        finish(work);
+        if (clv_fifo_take_soon(fifo, soon_ns(work->dev)))
+            feed(work, fifo);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;

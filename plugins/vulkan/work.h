@@ -2,7 +2,8 @@
  * Submits. For each queue one thread, the feeder, waits for what a submit waits
  * for and hands its commands to the driver; another, the finisher, waits for
  * the driver and signals. Between them are flights in their order, so that the
- * device has work while the host looks.
+ * device has work while the host looks. After the last flight the finisher
+ * polls a little for the next submit, and hands it over itself.
  *
  * A wait for a point that a flight ahead signals needs no waiting by the host:
  * the driver's queue keeps the order, and semaphores order two queues.

@@ -217,14 +217,155 @@ static void test_loss(void **state)
     assert_int_equal(logged(), 0);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Threads that share a fifo                                                */
+
+/* The same device, without the queue's threads. */
+static int setup_still(void **state)
+{
+    static const clv_queue_fns fns = {check, run};
+    (void)state;
+    dev = (clv_plugin_device *)clv_new(&host, sizeof *dev);
+    assert_int_equal(clv_queue_new(&host, 2, 0, &fns, dev, &dev->base), CLV_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(clv_timeline_create(dev, 0, &tl[i]), CLV_OK);
+    return 0;
+}
+
+/* A check that failed may have left the lock held. */
+static int teardown_still(void **state)
+{
+    pthread_mutex_trylock(&dev->base.queue->lock);
+    pthread_mutex_unlock(&dev->base.queue->lock);
+    return teardown(state);
+}
+
+static clv_fifo *lock_fifo(void)
+{
+    pthread_mutex_lock(&dev->base.queue->lock);
+    return &dev->base.queue->fifos[0];
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&dev->base.queue->lock);
+}
+
+/* With the lock held: the job that was taken is run, and ends. */
+static void run_taken(clv_fifo *fifo, clv_queue_job *job)
+{
+    char message[CLV_MESSAGE_SIZE];
+    assert_int_equal(run(dev, &job->submit, 0, message), CLV_OK);
+    clv_fifo_pass(fifo);
+    fifo->n_jobs--;
+    unlock();
+    clv_queue_job_free(dev->base.queue, job);
+    lock_fifo();
+}
+
+static void *fill_later(void *ctx)
+{
+    const struct timespec pause = {0, 2000000};
+    nanosleep(&pause, NULL);
+    assert_int_equal(fill(0, 1, *(const int *)ctx, -1), CLV_OK);
+    return NULL;
+}
+
+/* What take_soon() finds of a submit that comes while it polls. */
+static clv_queue_job *take_soon(clv_fifo *fifo, int wait)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fill_later, &wait), 0);
+    while (!fifo->n_pushed) /* the machine may be busy */
+        if (clv_fifo_take_soon(fifo, 10000 * MS))
+            break;
+    clv_queue_job *job = fifo->taken ? fifo->first : NULL;
+    unlock();
+    pthread_join(thread, NULL);
+    lock_fifo();
+    return job;
+}
+
+static void test_soon(void **state)
+{
+    (void)state;
+    clv_fifo *fifo = lock_fifo();
+    assert_null(clv_fifo_take_soon(fifo, 0));
+    assert_null(clv_fifo_take_soon(fifo, MS));
+    clv_queue_job *job = take_soon(fifo, -1);
+    assert_non_null(job);
+    assert_null(clv_fifo_take_soon(fifo, 0));
+    run_taken(fifo, job);
+    assert_null(clv_fifo_take_soon(fifo, MS));
+    assert_int_equal(logged(), 1);
+    unlock();
+}
+
+/* What waits is left to the thread that may wait. */
+static void test_soon_waits(void **state)
+{
+    (void)state;
+    clv_fifo *fifo = lock_fifo();
+    assert_null(take_soon(fifo, 0));
+    unlock();
+    assert_int_equal(clv_timeline_signal(tl[0], 1), CLV_OK);
+    lock_fifo();
+    assert_null(clv_fifo_take_soon(fifo, MS)); /* not behind others */
+    clv_queue_job *job = clv_fifo_take(fifo);
+    assert_non_null(job);
+    run_taken(fifo, job);
+    unlock();
+}
+
+static void *take_one(void *ctx)
+{
+    clv_fifo *fifo = lock_fifo();
+    clv_queue_job *job = clv_fifo_take(fifo);
+    (void)ctx;
+    if (job)
+        run_taken(fifo, job);
+    unlock();
+    return NULL;
+}
+
+/* One thread has a job at a time, so that jobs keep their order. */
+static void test_take(void **state)
+{
+    const struct timespec pause = {0, 5000000};
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(fill(0, 1, -1, -1), CLV_OK);
+    assert_int_equal(fill(0, 2, -1, -1), CLV_OK);
+    clv_fifo *fifo = lock_fifo();
+    clv_queue_job *job = clv_fifo_take(fifo);
+    assert_non_null(job);
+    assert_int_equal(pthread_create(&thread, NULL, take_one, NULL), 0);
+    unlock();
+    nanosleep(&pause, NULL);
+    assert_int_equal(logged(), 0);
+    lock_fifo();
+    run_taken(fifo, job);
+    unlock();
+    pthread_join(thread, NULL);
+    assert_int_equal(logged(), 12);
+    assert_int_equal(pthread_create(&thread, NULL, take_one, NULL), 0);
+    nanosleep(&pause, NULL);
+    clv_queue_stop(dev->base.queue);
+    pthread_join(thread, NULL);
+    assert_int_equal(logged(), 12);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define STILL(name)                                                            \
+    cmocka_unit_test_setup_teardown(name, setup_still, teardown_still)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_waits),   TEST(test_beside), TEST(test_depth),
         TEST(test_refused), TEST(test_older),  TEST(test_failure),
-        TEST(test_loss),
+        TEST(test_loss),    STILL(test_soon),  STILL(test_soon_waits),
+        STILL(test_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
