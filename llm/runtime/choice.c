@@ -148,18 +148,23 @@ static llm_runner *find_cheaper(llm_runners *r, const llm_request *q,
 /* ------------------------------------------------------------------------ */
 /* Planning                                                                 */
 
-/* Of graphs for batches of all lengths up to one, each is for so many times as
- * many tokens as the one before, and none for fewer than the least. */
+/* Graphs are for batches of up to so many tokens, of NEXT_LENGTH times as many,
+ * and so on, and of n_batch, unless fewer than twice as many as before. They do
+ * not go down from n_batch: devices compute few rows, as one token each of up
+ * to LEAST_LENGTH texts, by other programs than more. */
 #define NEXT_LENGTH 4
 #define LEAST_LENGTH 8
 
 uint32_t llm_choice_length(const llm_runners *r, const llm_request *q)
 {
-    uint32_t n = q->all_logits && q->n <= r->n_rows ? r->n_rows : r->n_batch;
-    while (!r->params.n_plans && n / NEXT_LENGTH >= LEAST_LENGTH &&
-           n / NEXT_LENGTH >= q->n)
-        n /= NEXT_LENGTH;
-    return q->n == 1 ? 1 : n;
+    const uint32_t most =
+        q->all_logits && q->n <= r->n_rows ? r->n_rows : r->n_batch;
+    uint32_t n = LEAST_LENGTH;
+    while (n < q->n && n <= most / 2)
+        n *= NEXT_LENGTH;
+    if (q->n == 1)
+        return 1;
+    return r->params.n_plans || n > most / 2 ? most : n;
 }
 
 /* Of batches that are longer than usual: the shortest graph that is there, or

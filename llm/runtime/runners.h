@@ -1,10 +1,10 @@
 /*
  * The compiled runners of a session, the most recently used ones.
  *
- * Devices that take any shape share graphs for up to n_batch tokens, for up to
- * a quarter of them, and so on (plus those where all logits are asked for, and
- * one for single tokens). Where a device has static shapes, a runner has one
- * length. choice.h says which runner a batch uses.
+ * Devices that take any shape share graphs for up to 8 tokens, for up to 32,
+ * and so on, and for up to n_batch (plus those where all logits are asked for,
+ * and one for single tokens). Where a device has static shapes, a runner has
+ * one length. choice.h says which runner a batch uses.
  *
  * At most LLM_MAX_RUNNERS are cached; fewer where a device has no more memory
  * or no more space for programs.

@@ -235,30 +235,48 @@ static void test_room_for_programs(void **state)
     close_shop(&s);
 }
 
-/* If no device has static shapes, one graph serves all lengths up to a batch,
- * and another one those that are much shorter; also on a single device. */
+/* If no device has static shapes, a graph serves all lengths up to its own: the
+ * batch's and those that are much shorter, of which the shortest is for eight
+ * whatever the batch is; also on a single device. */
 static void test_open_length(void **state)
 {
     (void)state;
     static const char *const settings[] = {"", "ref.devices=1"};
-    for (int i = 0; i < 2; i++) {
-        shop s;
-        open_shop(&s, settings[i], 30);
-        predict = by_rows;
-        assert_int_equal(get(&s, 20, 128, false), 30);
-        assert_int_equal(get(&s, 2, 10, false), 30);
-        assert_int_equal(get(&s, 30, 128, true), 30);
-        assert_int_equal(get(&s, 1, 128, false), 1);
-        assert_int_equal(s.runners.n, 2);
-        close_shop(&s);
-        open_shop(&s, settings[i], 100);
-        assert_int_equal(get(&s, 25, 128, false), 25);
-        assert_int_equal(get(&s, 26, 128, false), 100);
-        assert_int_equal(get(&s, 2, 128, false), 25);
-        assert_int_equal(get(&s, 1, 128, false), 1);
-        assert_int_equal(s.runners.n, 3);
-        close_shop(&s);
-    }
+    static const struct {
+        uint32_t n_batch, n, length;
+    } cases[] = {
+        {30, 20, 30},  {30, 2, 8},     {30, 30, 30},   {30, 1, 1},
+        {100, 32, 32}, {100, 33, 100}, {100, 9, 32},   {100, 8, 8},
+        {16, 8, 8},    {16, 9, 16},    {15, 8, 15},    {4, 2, 4},
+        {64, 9, 32},   {64, 33, 64},   {127, 33, 127}, {128, 33, 128},
+        {128, 32, 32}, {128, 8, 8},
+    };
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            shop s;
+            open_shop(&s, settings[i], cases[k].n_batch);
+            predict = by_rows;
+            assert_int_equal(get(&s, cases[k].n, 128, false), cases[k].length);
+            close_shop(&s);
+        }
+}
+
+/* One that is there serves again, and another one is made beside it. */
+static void test_open_lengths(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "", 100);
+    predict = by_rows;
+    assert_int_equal(get(&s, 20, 128, false), 32);
+    assert_int_equal(get(&s, 32, 128, true), 32);
+    assert_int_equal(s.runners.n, 1);
+    assert_int_equal(get(&s, 90, 128, false), 100);
+    assert_int_equal(get(&s, 3, 128, false), 8);
+    assert_int_equal(get(&s, 9, 128, false), 32);
+    assert_int_equal(get(&s, 1, 128, false), 1);
+    assert_int_equal(s.runners.n, 4);
+    close_shop(&s);
 }
 
 int main(void)
@@ -272,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_oldest_goes),
         cmocka_unit_test(test_room_for_programs),
         cmocka_unit_test(test_open_length),
+        cmocka_unit_test(test_open_lengths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

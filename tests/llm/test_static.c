@@ -276,7 +276,7 @@ static void test_loss(void **state)
     assert_ok(list[0]->api->fault_inject(list[0]->handle, CLV_FAULT_LOST));
     eval(s, 32, 32, CLV_LOGITS_ALL);
     assert_true(clv_device_lost(list[0]));
-    assert_int_equal(run_length(s), 64);
+    assert_int_equal(run_length(s), 32);
     assert_int_equal(clv_session_plan(s)->source->n_symbols, 2);
     eval(s, 64, 1, CLV_LOGITS_LAST);
     assert_ok(list[1]->api->fault_inject(list[1]->handle, CLV_FAULT_LOST));
