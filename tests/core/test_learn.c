@@ -199,6 +199,42 @@ static void test_forecast(void **state)
     close_world(&w);
 }
 
+/* Of prompts little is known, of single tokens much: a model that fits these
+ * does not answer for those. */
+static void test_few_among_many(void **state)
+{
+    static const int64_t outs[] = {128, 1024};
+    planner_sample shown[12];
+    planner_cost c;
+    uint32_t n = 0;
+    (void)state;
+    world w;
+    const int64_t one = 1;
+    open_world(&w, "core.cache_dir=");
+    clv_device *dev = clv_context_device(w.ctx, 0);
+    for (int i = 0; i < 10; i++, n++) {
+        planner_workload_of(w.graph, 0, NULL, &one, &shown[n].workload);
+        shown[n].workload.in = 4096;
+        shown[n].workload.out = 1024 * (i + 1);
+        shown[n] = (planner_sample){.workload = shown[n].workload,
+                                    .ns = 1000. * (i + 1)};
+    }
+    for (int i = 0; i < 2; i++, n++) {
+        shown[n] = (planner_sample){.workload = shown[0].workload};
+        shown[n].workload.n = 512;
+        shown[n].workload.out = outs[i];
+        shown[n].ns = 60. * 1024 * (2 - i); /* no linear model has that */
+    }
+    assert_ok(planner_profile_learn(w.profile, dev, shown, n));
+    planner_workload workload = shown[n - 1].workload;
+    workload.out = 8192;
+    assert_true(planner_profile_cost(w.profile, dev, &workload, &c));
+    assert_false(c.measured);
+    if (fabs(c.ns / (60. * 8192) - 1) > 0.2)
+        fail_msg("%g, not about %g", c.ns, 60. * 8192);
+    close_world(&w);
+}
+
 /* A plan that took longer than the others promise is left. */
 static void test_not_again(void **state)
 {
@@ -556,6 +592,7 @@ int main(void)
         WITH_DIR(test_best_again),    WITH_DIR(test_found_again),
         WITH_DIR(test_found_no_more), WITH_DIR(test_told),
         WITH_DIR(test_enough),        WITH_DIR(test_alone),
-        WITH_DIR(test_off),           WITH_DIR(test_history)};
+        WITH_DIR(test_off),           WITH_DIR(test_history),
+        WITH_DIR(test_few_among_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

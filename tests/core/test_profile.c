@@ -1,47 +1,23 @@
 /*
- * Profiles: what is measured, what is answered, and what is kept between runs.
- * Devices are measured by functions of this file, so that times are known and
- * measurements are counted.
+ * Profiles: what is measured, and what is answered.
  */
-#include "layer.h"
-#include "tmpdir.h"
+#include "profile_rig.h"
 
-#include "../../planner/profile/store.h"
 #include "../../planner/profile/trial.h"
-#include "../plugins/ref/context.h"
 
 #include <cjson/cJSON.h>
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-static const test_shape usual = {.hidden = 256,
-                                 .heads = 8,
-                                 .groups = 4,
-                                 .head_dim = 32,
-                                 .ffn = 704,
-                                 .vocabulary = 1000,
-                                 .tokens = 128,
-                                 .context = 256,
-                                 .dtype = CLV_DTYPE_Q8_0};
-static const test_shape *shape = &usual;
-
-/* ------------------------------------------------------------------------ */
-/* Devices that are measured without work                                   */
-
-static struct {
-    uint32_t workloads, overheads, copies, contentions;
-    clv_status status; /* of works to come, */
-    uint32_t after;    /* behind so many */
-    uint32_t noisy;    /* each so-many-th is disturbed */
-    bool busy;         /* other processes are at work, and works take a ms */
-    uint32_t together; /* weights of products that were measured so last */
-    uint64_t work_ns;  /* of the process's clock and the real one, for a work */
-} fake;
-
 /* What works have taken so far; other threads read the clocks, too. */
 static atomic_uint_fast64_t spent_ns;
+static uint64_t work_ns; /* for a work, where passes() follows it */
+
+static void passes(void)
+{
+    atomic_fetch_add(&spent_ns, work_ns);
+}
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -58,182 +34,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return failed;
 }
 
-/* The second device has bad luck with bandwidth, and a bend. */
-static double time_of(const clv_device *dev, const planner_workload *workload)
-{
-    double flops = planner_workload_flops(workload),
-           bytes = planner_workload_bytes(workload);
-    if (dev->plugin_index)
-        return 3000 + fmax(0.001 * flops, 0.05 * bytes);
-    return 500 + 0.01 * flops + 0.02 * bytes;
-}
-
-static clv_status fake_open(clv_context *ctx,
-                            const planner_meter_params *params,
-                            planner_meter **out)
-{
-    (void)ctx, (void)params;
-    *out = (planner_meter *)(void *)&fake;
-    return CLV_OK;
-}
-
-static void fake_close(planner_meter *meter)
-{
-    assert_true(!meter || (void *)meter == (void *)&fake);
-}
-
-static clv_status fake_work(planner_meter *meter, clv_device *dev,
-                            const planner_workload *workload,
-                            planner_sample *out)
-{
-    assert_ptr_equal(meter, &fake);
-    if (fake.status && fake.workloads >= fake.after)
-        return clv_error(fake.status, "no luck");
-    fake.workloads++;
-    if (workload->kind.op == CLV_OP_ROPE && dev->plugin_index)
-        return clv_error(CLV_ERR_UNSUPPORTED, "not this one");
-    double ns = time_of(dev, workload);
-    if (fake.busy)
-        usleep(1000);
-    atomic_fetch_add(&spent_ns, fake.work_ns);
-    *out =
-        (planner_sample){.workload = *workload, .ns = ns, .energy_nj = 2 * ns};
-    if (fake.noisy && fake.workloads % fake.noisy == 0) {
-        out->ns *= 20;
-        out->spread = 2;
-    }
-    return CLV_OK;
-}
-
-static clv_status fake_overheads(planner_meter *meter, clv_device *dev,
-                                 planner_overheads *out)
-{
-    (void)meter;
-    fake.overheads++;
-    *out = (planner_overheads){.submit = 1000,
-                               .submit_idle = 2000,
-                               .dispatch = 30,
-                               .wait_poll = 40,
-                               .wait_block = 50,
-                               .copy = 60,
-                               .copy_byte = dev->plugin_index ? 0 : 0.25};
-    return CLV_OK;
-}
-
-static clv_status fake_copies(clv_device *dev, uint32_t n, bool noisy,
-                              planner_overheads *out)
-{
-    (void)dev, (void)n, (void)noisy;
-    fake.copies++;
-    out->copy_byte = 0.02;
-    return CLV_OK;
-}
-
-static clv_status fake_contention(planner_meter *meter, clv_device *const *devs,
-                                  uint32_t n, planner_contention *out)
-{
-    (void)meter, (void)devs;
-    fake.contentions++;
-    fake.together = out->weights.weight_dtype;
-    out->bandwidth = 50;
-    for (uint32_t i = 0; i < n; i++) {
-        out->alone[i] = 30 + i;
-        out->slowdown[i] = 1.5 + i;
-    }
-    return CLV_OK;
-}
-
-/* A processor, all the time. */
-static double fake_others(void)
-{
-    return fake.busy ? (double)clv_now_ns() : 0;
-}
-
-static const planner_profile_source fake_source = {.open = fake_open,
-                                                   .close = fake_close,
-                                                   .workload = fake_work,
-                                                   .overheads = fake_overheads,
-                                                   .copies = fake_copies,
-                                                   .contention =
-                                                       fake_contention,
-                                                   .others = fake_others};
-
 /* ------------------------------------------------------------------------ */
-
-typedef struct rig {
-    test_context test;
-    planner_profile *profile;
-    test_layer layer;
-    clv_device *a, *b;
-} rig;
-
-static tmpdir cache;
-
-/* Warnings of the log. */
-typedef struct messages {
-    uint32_t n;
-    char last[512];
-} messages;
-
-static void note(void *ctx, uint32_t level, const char *line)
-{
-    messages *m = ctx;
-    if (level > CLV_LOG_WARN)
-        return;
-    m->n++;
-    snprintf(m->last, sizeof m->last, "%s", line);
-}
-
-static void rig_make(rig *r, const char *settings)
-{
-    char text[1024];
-    memset(&fake, 0, sizeof fake);
-    snprintf(text, sizeof text, "core.cache_dir=%s %s", cache.path, settings);
-    r->test = test_context_create(text);
-    assert_ok(planner_profile_of(r->test.ctx, &r->profile));
-    r->profile->source = &fake_source;
-    test_layer_make(&r->layer, r->test.ctx, shape);
-    r->a = clv_context_device(r->test.ctx, 0);
-    r->b = clv_context_device(r->test.ctx, 1);
-}
-
-static void rig_free(rig *r)
-{
-    test_layer_free(&r->layer);
-    test_context_destroy(&r->test);
-}
-
-static clv_status cover(rig *r, const clv_profile_params *params)
-{
-    return clv_profile_graph(r->test.ctx, r->layer.graph, params);
-}
-
-static bool cost(const rig *r, const clv_device *dev,
-                 const planner_workload *workload, planner_cost *out)
-{
-    return planner_profile_cost(r->profile, dev, workload, out);
-}
-
-static uint32_t find_node(const rig *r, uint32_t op)
-{
-    for (uint32_t i = 0; i < r->layer.graph->n_nodes; i++)
-        if (r->layer.graph->nodes[i].op == op)
-            return i;
-    fail_msg("there is no %s", core_op_name(op));
-    return 0;
-}
-
-static planner_workload work_at(const rig *r, uint32_t op, int64_t n,
-                                int64_t depth)
-{
-    planner_workload workload;
-    planner_workload_of(r->layer.graph, find_node(r, op), NULL,
-                        (const int64_t[]){n, depth}, &workload);
-    return workload;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Measuring                                                                */
 
 static void test_costs(void **state)
 {
@@ -283,39 +84,6 @@ static void test_costs(void **state)
 
     const planner_overheads *o = planner_profile_overheads(r.profile, r.a);
     assert_true(o->submit == 1000 && o->copy_byte == 0.25);
-    rig_free(&r);
-}
-
-/* Of prompts little is known, of single tokens much: a model that fits these
- * does not answer for those. */
-static void test_few_among_many(void **state)
-{
-    static const int64_t outs[] = {128, 1024};
-    planner_sample shown[12];
-    planner_cost c;
-    uint32_t n = 0;
-    (void)state;
-    rig r;
-    rig_make(&r, "core.cache_dir=");
-    for (int i = 0; i < 10; i++, n++) {
-        shown[n].workload = work_at(&r, CLV_OP_MATMUL, 1, 1);
-        shown[n].workload.in = 4096;
-        shown[n].workload.out = 1024 * (i + 1);
-        shown[n] = (planner_sample){.workload = shown[n].workload,
-                                    .ns = 1000. * (i + 1)};
-    }
-    for (int i = 0; i < 2; i++, n++) {
-        shown[n] = (planner_sample){.workload = shown[0].workload};
-        shown[n].workload.n = 512;
-        shown[n].workload.out = outs[i];
-        shown[n].ns = 60. * 1024 * (2 - i); /* no linear model has that */
-    }
-    assert_ok(planner_profile_learn(r.profile, r.a, shown, n));
-    planner_workload workload = shown[n - 1].workload;
-    workload.out = 8192;
-    assert_true(cost(&r, r.a, &workload, &c) && !c.measured);
-    if (fabs(c.ns / (60. * 8192) - 1) > 0.2)
-        fail_msg("%g, not about %g", c.ns, 60. * 8192);
     rig_free(&r);
 }
 
@@ -496,178 +264,6 @@ static void test_off(void **state)
     rig_free(&r);
 }
 
-/* ------------------------------------------------------------------------ */
-/* Keeping                                                                  */
-
-static uint32_t measured(const char *settings, bool warns,
-                         const clv_profile_params *params)
-{
-    rig r;
-    messages warnings = {0};
-    rig_make(&r, settings);
-    r.test.ctx->log = note;
-    r.test.ctx->log_ctx = &warnings;
-    r.test.ctx->log_level = CLV_LOG_WARN;
-    assert_ok(cover(&r, params));
-    if (warns != (warnings.n > 0))
-        fail_msg("%u warnings: %s", warnings.n, warnings.last);
-    planner_workload workload = work_at(&r, CLV_OP_MATMUL, 77, 100);
-    planner_cost c;
-    assert_true(cost(&r, r.a, &workload, &c) && c.ns > 0);
-    uint32_t n = fake.workloads + fake.overheads + fake.contentions;
-    rig_free(&r);
-    return n;
-}
-
-typedef char file_path[512];
-
-static uint32_t in_cache(file_path files[8]);
-
-/* Devices of one model: one of them is measured, and what runs of one show is
- * the other's, too. Another process has it by whichever comes first. */
-static void test_same_model(void **state)
-{
-    (void)state;
-    rig r;
-    planner_cost c;
-    file_path files[8];
-    rig_make(&r, "ref.name0=card ref.name1=card");
-    const clv_profile_params again = {.again = true};
-    for (int i = 0; i < 2; i++) {
-        const uint32_t before = fake.workloads;
-        fake.overheads = 0;
-        assert_ok(cover(&r, i ? &again : NULL));
-        assert_int_equal(fake.overheads, 1);
-        assert_true(fake.workloads > before);
-    }
-    planner_workload workload = work_at(&r, CLV_OP_MATMUL, 128, 128);
-    assert_true(cost(&r, r.b, &workload, &c));
-    assert_true(c.measured && c.ns == time_of(r.a, &workload));
-    const planner_sample shown = {.workload = workload, .ns = 12345};
-    assert_ok(planner_profile_learn(r.profile, r.b, &shown, 1));
-    assert_true(cost(&r, r.a, &workload, &c) && c.ns == 12345);
-    rig_free(&r);
-    assert_int_equal(in_cache(files), 2); /* and that of both together */
-
-    rig_make(&r, "ref.name0=card ref.name1=card");
-    const clv_profile_params second = {.devices = &r.b, .n_devices = 1};
-    assert_ok(cover(&r, &second));
-    assert_int_equal(fake.workloads + fake.overheads, 0);
-    assert_true(cost(&r, r.b, &workload, &c) && c.ns == 12345);
-    rig_free(&r);
-
-    /* Not of another one. */
-    rig_make(&r, "ref.name0=card ref.name1=chip");
-    assert_ok(cover(&r, NULL));
-    assert_int_equal(fake.overheads, 2);
-    rig_free(&r);
-}
-
-/* The profiles in the cache. */
-static uint32_t in_cache(file_path files[8])
-{
-    uint32_t n = 0;
-    DIR *dir = opendir(cache.path);
-    assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir));)
-        if (!strncmp(e->d_name, "profile-", 8)) {
-            assert_true(n < 8);
-            snprintf(files[n++], sizeof(file_path), "%s/%.200s", cache.path,
-                     e->d_name);
-        }
-    closedir(dir);
-    return n;
-}
-
-/* Puts another text in place of the first that is found. */
-static void edit(const char *file, const char *find, const char *put)
-{
-    clv_file_map map;
-    assert_ok(clv_file_map_open(file, &map));
-    char *text = calloc(map.size + 1, 1);
-    memcpy(text, map.data, map.size);
-    clv_file_map_close(&map);
-    char *at = strstr(text, find);
-    if (!at)
-        fail_msg("no %s in %s", find, file);
-    FILE *f = fopen(file, "w");
-    fprintf(f, "%.*s%s%s", (int)(at - text), text, put, at + strlen(find));
-    fclose(f);
-    free(text);
-}
-
-static void test_kept(void **state)
-{
-    (void)state;
-    rig r;
-    planner_cost before, after;
-    file_path files[8];
-    char *text;
-    rig_make(&r, "");
-    assert_ok(cover(&r, NULL));
-    planner_workload workload = work_at(&r, CLV_OP_MATMUL, 77, 100);
-    assert_true(cost(&r, r.b, &workload, &before));
-    rig_free(&r);
-    assert_int_equal(in_cache(files), 3);
-
-    rig_make(&r, "");
-    assert_ok(cover(&r, NULL));
-    assert_int_equal(fake.workloads + fake.overheads + fake.contentions, 0);
-    assert_true(cost(&r, r.b, &workload, &after));
-    assert_true(after.ns == before.ns); /* the model too was kept */
-    assert_ok(clv_profile_print(r.test.ctx, NULL, 0, "json", &text));
-    clv_string_free(text);
-    rig_free(&r);
-
-    const clv_profile_params again = {.again = true};
-    assert_true(measured("", false, &again) > 100);
-    assert_int_equal(measured("", false, NULL), 0);
-    assert_int_equal(in_cache(files), 3);
-    /* Other settings, other speeds. */
-    assert_true(measured("ref.delay_us1=1", false, NULL) > 100);
-    assert_true(in_cache(files) > 3);
-}
-
-/* Of another graph only what lies beyond the sizes that were sampled. */
-static void test_other_graphs(void **state)
-{
-    (void)state;
-    test_shape inside = usual, beyond = usual;
-    inside.tokens = 100;
-    inside.ffn = 512;
-    beyond.context = 1024;
-    uint32_t all = measured("", false, NULL);
-    shape = &inside;
-    assert_int_equal(measured("", false, NULL), 0);
-    const clv_profile_params full = {.full = true};
-    assert_true(measured("", false, &full) > 100);
-    shape = &beyond;
-    uint32_t n = measured("", false, NULL);
-    assert_true(n > 0 && n < all / 2);
-    shape = &usual;
-}
-
-/* What was measured while others worked is measured once more by the next
- * process, and kept when they did not. */
-static void test_busy(void **state)
-{
-    (void)state;
-    rig r;
-    rig_make(&r, "");
-    fake.busy = true;
-    assert_ok(cover(&r, NULL));
-    const uint32_t all = fake.workloads;
-    assert_true(all > 100);
-    assert_ok(cover(&r, NULL)); /* the same process */
-    assert_int_equal(fake.workloads, all);
-    rig_free(&r);
-    /* All but what the devices do not take. */
-    const uint32_t again = measured("", false, NULL);
-    assert_true(again > all / 2 && again <= all);
-    assert_int_equal(measured("", false, NULL), 0);
-    assert_true(planner_others_ns() > 0);
-}
-
 /* Works of a real device are measured for a second; of a simulated one all that
  * are wanted, however slow the machine is, up to ten seconds. */
 static void test_time_for_works(void **state)
@@ -686,7 +282,8 @@ static void test_time_for_works(void **state)
         rig r;
         rig_make(&r, "core.cache_dir=");
         r.a->info.clock = cases[i].clock;
-        fake.work_ns = cases[i].work_ns;
+        fake.worked = passes;
+        work_ns = cases[i].work_ns;
         const clv_profile_params params = {
             .devices = &r.a, .n_devices = 1, .again = true};
         assert_ok(cover(&r, &params));
@@ -699,60 +296,6 @@ static void test_time_for_works(void **state)
     }
     assert_true(wanted > 60);
 }
-
-static void test_damaged(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *find, *put;
-    } edits[] = {
-        {"{\"profile\"", "[\"profile\""},
-        {"{\"profile\"", "{\"prophile\""},
-        {"format 3", "format 0"},
-        {"\"kinds\"", "\"kines\""},
-        {"\"samples\":[\n[1,", "\"samples\":[\n[-1,"},
-        {"\"samples\":[\n[1,", "\"samples\":[\n[1.5,"},
-        {"\"samples\":[\n[1,", "\"samples\":[\n[1e300,"},
-        {"\"samples\":[\n[1,", "\"samples\":[\n[\"1\","},
-        {"\"samples\":[\n[1,", "\"samples\":[\n[1,1,"},
-        {"{\"kind\":[3,", "{\"kind\":[99,"},
-        {"{\"kind\":[3,", "{\"kind\":[3,3,"},
-        {"\"overheads\":[", "\"overheads\":[true,"},
-        {"\"covered\":[", "\"covered\":[0.5,"},
-        {"\"tree\":[\n[", "\"tree\":[\n[\"x\","},
-        {"\"tree\":[\n[", "\"tree\":[[],\n["},
-    };
-    file_path files[8];
-    measured("", false, NULL);
-    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
-        uint32_t n = in_cache(files);
-        for (uint32_t j = 0; j < n; j++)
-            if (strstr(files[j], "ref-reference-1"))
-                edit(files[j], edits[i].find, edits[i].put);
-        if (!measured("", true, NULL))
-            fail_msg("%s was taken", edits[i].put);
-        assert_int_equal(measured("", false, NULL), 0); /* written again */
-    }
-    uint32_t n = in_cache(files);
-    for (uint32_t j = 0; j < n; j++)
-        assert_int_equal(truncate(files[j], 100), 0);
-    assert_true(measured("", true, NULL) > 0);
-    for (uint32_t j = 0; j < n; j++)
-        assert_int_equal(truncate(files[j], 0), 0);
-    assert_true(measured("", true, NULL) > 0);
-    assert_int_equal(measured("", false, NULL), 0);
-}
-
-/* A file where the directory ought to be. */
-static void test_unwritable(void **state)
-{
-    (void)state;
-    char settings[400];
-    const char *file = tmpdir_text(&cache, "file", "no directory");
-    snprintf(settings, sizeof settings, "core.cache_dir=%s/cache", file);
-    assert_true(measured(settings, true, NULL) > 100);
-}
-
 /* ------------------------------------------------------------------------ */
 
 static void test_printed(void **state)
@@ -848,19 +391,6 @@ static void test_asked_meanwhile(void **state)
     rig_free(&r);
 }
 
-static int make_cache(void **state)
-{
-    *state = NULL;
-    return !tmpdir_make(&cache);
-}
-
-static int remove_cache(void **state)
-{
-    (void)state;
-    tmpdir_remove(&cache);
-    return 0;
-}
-
 /* Unasked, a device with a real clock is measured by two products; the rest
  * follows from its roofline. What is asked for later is still measured. */
 static void test_first_look(void **state)
@@ -919,12 +449,8 @@ static void test_disturbed_differences(void **state)
 
 int main(void)
 {
-#define KEEPS(test)                                                            \
-    cmocka_unit_test_setup_teardown(test, make_cache, remove_cache)
     const struct CMUnitTest tests[] = {
         KEEPS(test_costs),
-        KEEPS(test_same_model),
-        cmocka_unit_test(test_few_among_many),
         cmocka_unit_test(test_noise),
         KEEPS(test_what_is_wanted),
         KEEPS(test_together),
@@ -932,11 +458,6 @@ int main(void)
         cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_device_fails),
         cmocka_unit_test(test_off),
-        KEEPS(test_kept),
-        KEEPS(test_other_graphs),
-        KEEPS(test_busy),
-        KEEPS(test_damaged),
-        KEEPS(test_unwritable),
         cmocka_unit_test(test_printed),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_asked_meanwhile),

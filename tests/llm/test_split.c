@@ -501,6 +501,40 @@ static void test_planned(void **state)
     close_shop(&s);
 }
 
+/* Two in flight take a sixth less than one, four of them of_four. Runs of 1024
+ * tokens take less than those of 512, too. */
+static double of_four;
+static double four_less(uint32_t n, uint32_t n_runs, uint32_t n_flight)
+{
+    const double alone = n == 1024 ? 0.9 : 1, two = n == 1024 ? 0.812 : 0.84;
+    return n_runs * n * (n_flight == 1 ? alone : n_flight == 2 ? two : of_four);
+}
+
+/* In real time, once several in flight have gained a tenth, more of them need
+ * not gain another one: 3% will do. What has other lengths or a plan of its own
+ * has to. */
+static void test_more_in_flight(void **state)
+{
+    (void)state;
+    shop s;
+    open_shop(&s, "ref.static0=1,512,1024", (llm_splits){0});
+    predict = four_less;
+    of_four = 0.81;
+    check(&s, 2048, 512, 4);
+    llm_split_forget(&s.splits);
+    of_four = 0.82; /* 2.4% less */
+    check(&s, 2048, 512, 2);
+    llm_split_forget(&s.splits);
+    of_four = 0.81;
+    together = 0.8;
+    of_planned = 0.92;
+    assert_false(is_planned(&s, 2048));
+    llm_split_forget(&s.splits);
+    of_planned = 0.89;
+    assert_true(is_planned(&s, 2048));
+    close_shop(&s);
+}
+
 /* A text that fills the context is compared too. */
 static void test_full_context(void **state)
 {
@@ -548,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_open_fails),
         cmocka_unit_test(test_judged),
         cmocka_unit_test(test_planned),
+        cmocka_unit_test(test_more_in_flight),
         cmocka_unit_test(test_full_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,5 +70,5 @@ class Failing(OpenCL):
 
 
 if __name__ == "__main__":
-    sys.argv[1:] = []
+    del sys.argv[1:3]  # what follows names cases
     cli.main()

@@ -184,5 +184,5 @@ class Text(OpenCL):
 
 
 if __name__ == "__main__":
-    sys.argv[1:] = []
+    del sys.argv[1:3]  # what follows names cases
     cli.main()

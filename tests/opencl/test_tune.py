@@ -72,5 +72,5 @@ class Tune(OwnCache):
 
 
 if __name__ == "__main__":
-    sys.argv[1:] = []
+    del sys.argv[1:3]  # what follows names cases
     cli.main()
