@@ -574,8 +574,7 @@ static inline void *clv_queue_main(void *arg)
  * is awake may hand the first job to the device, one at a time. With the lock
  * held, given up meanwhile: until there is a job that no other thread has. It
  * is the caller's until clv_fifo_pass(). NULL: there is none, and the queue
- * stops.
- */
+ * stops. */
 static inline clv_queue_job *clv_fifo_take(clv_fifo *fifo)
 {
     clv_queue *queue = fifo->queue;
@@ -597,10 +596,10 @@ static inline int clv_queue_is_due(const clv_submit *submit)
     return 1;
 }
 
-/* The same for a thread that has just ended a job. Where that was the last one,
- * the next is often some microseconds away, and to wake another thread for it
- * takes longer: so it polls for at most limit_ns. NULL: there is none by then,
- * or it waits for something, or another thread has it. */
+/* clv_fifo_take() for a thread that has just ended a job. Where that was the
+ * last one, the next is often some microseconds away, and to wake another
+ * thread for it takes longer. So it polls, for at most limit_ns. NULL: there is
+ * none by then, or it waits for something, or another thread has it. */
 static inline clv_queue_job *clv_fifo_take_soon(clv_fifo *fifo,
                                                 uint64_t limit_ns)
 {
@@ -693,9 +692,9 @@ static inline void clv_queue_destroy(clv_queue *queue)
 }
 
 /* A thread for each queue, whose argument is its clv_fifo: clv_queue_main(), or
- * the plugin's own, for which that one shows what it has to do, and
- * clv_fifo_take() where the device works meanwhile. After a
- * failure, too, the queue is to be destroyed. */
+ * the plugin's own, for which that one shows what it has to do, with
+ * clv_fifo_take() where the device works meanwhile. After a failure, too, the
+ * queue is to be destroyed. */
 static inline clv_status clv_queue_start(clv_queue *queue,
                                          void *(*thread)(void *fifo))
 {
