@@ -127,6 +127,8 @@ static int by_value(const void *a, const void *b)
     return (*p > *q) - (*p < *q);
 }
 
+static double slowest_ns; /* of the latest runs */
+
 /* Runs, and learns of each run; whether costs were learned. ns: the median of
  * the runs, of which a busy machine delays some. */
 static bool run(clv_plan *plan, int64_t n, double *ns)
@@ -146,6 +148,7 @@ static bool run(clv_plan *plan, int64_t n, double *ns)
     clv_exec_destroy(exec);
     qsort(all, RUNS, sizeof *all, by_value);
     *ns = all[RUNS / 2];
+    slowest_ns = all[RUNS - 1];
     return costs;
 }
 
@@ -188,7 +191,7 @@ static void test_forecast(void **state)
     clv_device *dev = plan->devices[plan->parts[0].device].dev;
     assert_true(planner_profile_cost(w.profile, dev, &workload, &cost));
     assert_true(cost.measured && cost.ns > 10 * before);
-    assert_true(cost.ns < 5 * ns); /* as assert_about() has it */
+    assert_true(cost.ns < slowest_ns);
     clv_plan_destroy(plan);
     close_world(&w);
 
