@@ -1,3 +1,4 @@
+#include "pieces.h"
 #include "slices.h"
 #include "../base/error.h"
 #include "../base/grow.h"
@@ -8,6 +9,15 @@
 /* The element range of a dimension. */
 typedef core_range span;
 
+/* What a device computes of a value for itself. */
+typedef struct replica {
+    clv_value own;
+    uint32_t device;
+    uint32_t older; /* of the same value, or NO_REPLICA */
+} replica;
+
+#define NO_REPLICA 0xffffffffu
+
 typedef struct cutter {
     const clv_graph *source;
     core_cut *out;
@@ -15,189 +25,14 @@ typedef struct cutter {
     clv_value *last_view;  /* newest view of each value of the cut */
     clv_value *older_view; /* chain of those views */
     uint32_t last_capacity, views_capacity;
+    replica *replicas;
+    uint32_t *last_replica; /* [source->n_tensors] newest one of each value */
+    uint32_t n_replicas, replica_capacity;
     const core_piece *full;   /* all pieces, ranges in full; or NULL: */
     const core_slice *slices; /* they are tried one by one */
     clv_value *partials;      /* where they write; CLV_NO_TENSOR: into their
                                  part of the output */
 } cutter;
-
-static const char *const axis_names[] = {"rows", "sequence", "channels",
-                                         "heads", "experts"};
-
-const char *core_axis_name(uint32_t axis)
-{
-    return axis < CORE_AXIS_COUNT ? axis_names[axis] : "unknown axis";
-}
-
-/* ------------------------------------------------------------------------ */
-/* Axes                                                                      */
-
-static clv_value operand(const clv_node *node, uint32_t index)
-{
-    if (index < node->n_inputs)
-        return node->inputs[index];
-    return index == node->n_inputs && node->n_outputs ? node->outputs[0]
-                                                      : CLV_NO_TENSOR;
-}
-
-int64_t core_cut_unit(const clv_node *node, uint32_t axis)
-{
-    return axis == CORE_AXIS_HEADS
-               ? clv_op_attr_of(node->op, &node->attr, CLV_ATTR_HEAD_DIM)
-               : 1;
-}
-
-int64_t core_cut_group(const clv_graph *graph, const clv_node *node)
-{
-    for (uint32_t i = 1; i < node->n_inputs; i++)
-        if (clv_op_operand(node, i).groups)
-            return graph->tensors[node->inputs[0]].dims[1] /
-                   graph->tensors[node->inputs[i]].dims[1];
-    return 1;
-}
-
-static bool is_fixed(const clv_graph *graph, const clv_tensor_desc *desc)
-{
-    if (!desc->symbols[0])
-        return true;
-    const clv_symbol_range *range = &graph->symbols[desc->symbols[0] - 1];
-    return range->min == range->max;
-}
-
-int64_t core_cut_extent(const clv_graph *graph, uint32_t index, uint32_t axis)
-{
-    const clv_node *node = &graph->nodes[index];
-    core_experts experts;
-    if (axis == CORE_AXIS_EXPERTS)
-        return core_cut_experts(graph, index, &experts) ? experts.n : 0;
-    for (uint32_t i = 0; i <= node->n_inputs; i++) {
-        clv_value value = operand(node, i);
-        clv_operand rule = clv_op_operand(node, i);
-        if (value == CLV_NO_TENSOR || rule.groups)
-            continue;
-        const clv_tensor_desc *desc = &graph->tensors[value];
-        if (desc->rank > 1 && rule.first == axis)
-            return is_fixed(graph, desc) ? desc->dims[0] : 0;
-        if (rule.last == axis && (desc->rank > 1 || is_fixed(graph, desc)))
-            return desc->dims[desc->rank - 1] / core_cut_unit(node, axis);
-        if (rule.last == axis)
-            return 0;
-    }
-    return 0;
-}
-
-int64_t core_cut_granule(const clv_graph *graph, uint32_t index, uint32_t axis)
-{
-    const clv_node *node = &graph->nodes[index];
-    int64_t granule = axis == CORE_AXIS_HEADS ? core_cut_group(graph, node) : 1;
-    for (uint32_t i = 0; i <= node->n_inputs; i++) {
-        clv_value value = operand(node, i);
-        uint32_t elements, bytes;
-        if (value == CLV_NO_TENSOR || clv_op_operand(node, i).last != axis ||
-            axis == CORE_AXIS_HEADS)
-            continue;
-        const clv_tensor_desc *desc = &graph->tensors[value];
-        if (clv_dtype_block(desc->dtype, &elements, &bytes) &&
-            elements > granule)
-            granule = elements;
-        if (desc->quant == CLV_QUANT_PER_GROUP && desc->quant_group > granule)
-            granule = desc->quant_group;
-    }
-    return granule;
-}
-
-bool core_piece_is_whole(const core_piece *piece)
-{
-    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
-        if (piece->ranges[a].end)
-            return false;
-    return true;
-}
-
-/* ------------------------------------------------------------------------ */
-/* Checking the pieces of a node                                             */
-
-static clv_status bad(const clv_graph *graph, uint32_t node, const char *why)
-{
-    return clv_error(CLV_ERR_INVALID, "the pieces of node %u (%s) %s", node,
-                     core_op_name(graph->nodes[node].op), why);
-}
-
-/* Ranges in full: an axis the node lacks, or that is not cut, is 0..extent. */
-static clv_status resolve(const clv_graph *graph, const core_piece *piece,
-                          core_piece *full)
-{
-    *full = *piece;
-    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
-        int64_t extent = core_cut_extent(graph, piece->node, a);
-        int64_t granule = core_cut_granule(graph, piece->node, a);
-        core_range *r = &full->ranges[a];
-        if (!r->end && !r->begin) {
-            r->end = extent ? extent : 1;
-            continue;
-        }
-        if (!extent || r->begin < 0 || r->end <= r->begin || r->end > extent ||
-            r->begin % granule || (r->end % granule && r->end != extent))
-            return clv_error(
-                CLV_ERR_INVALID,
-                "node %u (%s): %lld..%lld is no range of its %s, "
-                "of %lld in steps of %lld",
-                piece->node, core_op_name(graph->nodes[piece->node].op),
-                (long long)r->begin, (long long)r->end, axis_names[a],
-                (long long)extent, (long long)granule);
-    }
-    return CLV_OK;
-}
-
-static bool overlap(core_range a, core_range b)
-{
-    return a.begin < b.end && b.begin < a.end;
-}
-
-static bool same(core_range a, core_range b)
-{
-    return a.begin == b.begin && a.end == b.end;
-}
-
-static bool same_output(const core_piece *a, const core_piece *b)
-{
-    return same(a->ranges[CORE_AXIS_ROWS], b->ranges[CORE_AXIS_ROWS]) &&
-           same(a->ranges[CORE_AXIS_SEQUENCE], b->ranges[CORE_AXIS_SEQUENCE]) &&
-           same(a->ranges[CORE_AXIS_HEADS], b->ranges[CORE_AXIS_HEADS]);
-}
-
-/* full: n resolved pieces of one node. They fill the node exactly if none
- * overlap and their volumes add up. */
-static clv_status check_pieces(const clv_graph *graph, const core_piece *full,
-                               uint32_t n)
-{
-    double volume = 0, whole = 1;
-    for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++) {
-        int64_t extent = core_cut_extent(graph, full->node, a);
-        whole *= (double)(extent ? extent : 1);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        double v = 1;
-        for (uint32_t a = 0; a < CORE_AXIS_COUNT; a++)
-            v *= (double)(full[i].ranges[a].end - full[i].ranges[a].begin);
-        volume += v;
-        for (uint32_t j = 0; j < i; j++) {
-            const core_range *p = full[i].ranges, *q = full[j].ranges;
-            bool outputs =
-                overlap(p[CORE_AXIS_ROWS], q[CORE_AXIS_ROWS]) &&
-                overlap(p[CORE_AXIS_SEQUENCE], q[CORE_AXIS_SEQUENCE]) &&
-                overlap(p[CORE_AXIS_HEADS], q[CORE_AXIS_HEADS]);
-            if (outputs &&
-                overlap(p[CORE_AXIS_CHANNELS], q[CORE_AXIS_CHANNELS]) &&
-                overlap(p[CORE_AXIS_EXPERTS], q[CORE_AXIS_EXPERTS]))
-                return bad(graph, full->node, "overlap");
-            if (outputs && !same_output(&full[i], &full[j]))
-                return bad(graph, full->node,
-                           "have partial sums of different outputs");
-        }
-    }
-    return volume == whole ? CLV_OK : bad(graph, full->node, "leave a gap");
-}
 
 /* ------------------------------------------------------------------------ */
 /* Views                                                                     */
@@ -355,30 +190,13 @@ static bool add_sum(cutter *c, clv_value a, clv_value b, clv_value sum,
            add_node(c, &node, full->device, piece, full->node);
 }
 
-/* The range of a dimension that a piece touches. */
-static span span_of(const clv_graph *graph, const clv_node *node,
-                    const core_piece *full, uint32_t axis, bool groups)
+/* The value as the device has it: its replica, if there is one. */
+static clv_value value_on(const cutter *c, clv_value value, uint32_t device)
 {
-    if (axis == CLV_CUT_NONE || !core_cut_extent(graph, full->node, axis))
-        return (span){0, 0};
-    core_range r = full->ranges[axis];
-    int64_t unit = core_cut_unit(node, axis);
-    int64_t group = groups ? core_cut_group(graph, node) : 1;
-    return (span){r.begin / group * unit, r.end / group * unit};
-}
-
-void core_cut_box(const clv_graph *graph, const core_piece *full,
-                  uint32_t index, core_range out[2])
-{
-    const clv_node *node = &graph->nodes[full->node];
-    const clv_operand rule = clv_op_operand(node, index);
-    const clv_tensor_desc *desc = &graph->tensors[operand(node, index)];
-    out[0] = span_of(graph, node, full, rule.first, false);
-    out[1] = span_of(graph, node, full, rule.last, rule.groups);
-    if (!out[0].end)
-        out[0].end = desc->dims[0];
-    if (!out[1].end)
-        out[1].end = desc->dims[desc->rank - 1];
+    uint32_t at = c->last_replica[value];
+    while (at != NO_REPLICA && c->replicas[at].device != device)
+        at = c->replicas[at].older;
+    return at == NO_REPLICA ? value : c->replicas[at].own;
 }
 
 static clv_value piece_operand(cutter *c, const core_piece *full,
@@ -387,7 +205,8 @@ static clv_value piece_operand(cutter *c, const core_piece *full,
     const clv_node *node = &c->source->nodes[full->node];
     core_range box[2];
     core_cut_box(c->source, full, index, box);
-    return view_of(c, operand(node, index), box[0], box[1]);
+    return view_of(c, value_on(c, core_piece_value(node, index), full->device),
+                   box[0], box[1]);
 }
 
 /* What a piece reads of a slice. */
@@ -407,11 +226,9 @@ static clv_value slice_operand(cutter *c, const core_piece *full,
     return view_of(c, c->partials[slice], box[0], box[1]);
 }
 
-/* A value like the piece's part of the output, for a partial sum. */
-static clv_value add_partial(cutter *c, const core_piece *full)
+/* A value of the same shape, which lies by itself. */
+static clv_value add_like(cutter *c, clv_value like)
 {
-    const clv_node *node = &c->source->nodes[full->node];
-    clv_value like = piece_operand(c, full, node->n_inputs);
     if (like == CLV_NO_TENSOR)
         return CLV_NO_TENSOR;
     clv_tensor_desc desc = c->out->graph->tensors[like];
@@ -420,21 +237,26 @@ static clv_value add_partial(cutter *c, const core_piece *full)
     return add_value(c, &desc, NULL, NULL);
 }
 
-static bool is_cut(const clv_graph *graph, const core_piece *full,
-                   uint32_t axis)
+/* A value like the piece's part of the output, for a partial sum. */
+static clv_value add_partial(cutter *c, const core_piece *full)
 {
-    const core_range *r = &full->ranges[axis];
-    int64_t extent = core_cut_extent(graph, full->node, axis);
-    return extent && r->end - r->begin != extent;
+    const clv_node *node = &c->source->nodes[full->node];
+    return add_like(c, piece_operand(c, full, node->n_inputs));
 }
 
-/* Whether a piece gives a partial sum. Slices are not added by themselves. */
-static bool is_partial(const clv_graph *graph, const core_piece *full)
+/* From now on the piece's device has a replica of the node's result. */
+static bool add_replica(cutter *c, const core_piece *full)
 {
-    const uint32_t output = graph->nodes[full->node].n_inputs;
-    return is_cut(graph, full, CORE_AXIS_CHANNELS) ||
-           (is_cut(graph, full, CORE_AXIS_EXPERTS) &&
-            !core_cut_has_parts(graph, full->node, output));
+    const clv_value value = c->source->nodes[full->node].outputs[0];
+    const clv_value own = add_like(c, value);
+    if (own == CLV_NO_TENSOR ||
+        !core_grow(&c->replicas, &c->replica_capacity, c->n_replicas + 1ull,
+                   sizeof *c->replicas))
+        return false;
+    c->replicas[c->n_replicas] =
+        (replica){own, full->device, c->last_replica[value]};
+    c->last_replica[value] = c->n_replicas++;
+    return true;
 }
 
 /* The range of experts of a piece. */
@@ -442,7 +264,7 @@ static void set_experts(const clv_graph *graph, const core_piece *full,
                         clv_node *node)
 {
     if (clv_op_class_of(node->op) != CLV_CLASS_EXPERTS ||
-        !is_cut(graph, full, CORE_AXIS_EXPERTS))
+        !core_piece_is_cut(graph, full, CORE_AXIS_EXPERTS))
         return;
     const int64_t n = graph->tensors[node->inputs[1]].dims[0];
     node->attr.experts.total = (int32_t)clv_experts_total(&node->attr, n);
@@ -491,23 +313,23 @@ static bool is_added(const cutter *c, uint32_t i)
                                   : c->partials[i] != CLV_NO_TENSOR;
 }
 
-/* Joins the partial sums of pieces first .. end - 1 with the output of the
- * first of them, on its device. */
-static bool add_sums(cutter *c, uint32_t first, uint32_t end)
+/* Adds the partial sums of pieces first .. end - 1 that are of the same output
+ * as the first of them, on the device of piece `adder`. */
+static bool add_sums(cutter *c, uint32_t first, uint32_t end, uint32_t adder)
 {
-    const core_piece *full = c->full;
+    const core_piece *full = c->full, *on = &full[adder];
     const clv_node *source = &c->source->nodes[full[first].node];
     uint32_t last = first;
     for (uint32_t i = first + 1; i < end; i++)
-        if (is_added(c, i) && same_output(&full[first], &full[i]))
+        if (is_added(c, i) && core_piece_same_output(&full[first], &full[i]))
             last = i;
     clv_value sum = c->partials[first];
     for (uint32_t i = first + 1; i <= last; i++) {
-        if (!is_added(c, i) || !same_output(&full[first], &full[i]))
+        if (!is_added(c, i) || !core_piece_same_output(&full[first], &full[i]))
             continue;
-        clv_value to = i == last ? piece_operand(c, &full[i], source->n_inputs)
-                                 : add_partial(c, &full[i]);
-        if (!add_sum(c, sum, c->partials[i], to, &full[first], CORE_NO_PIECE))
+        clv_value to = i == last ? piece_operand(c, on, source->n_inputs)
+                                 : add_partial(c, on);
+        if (!add_sum(c, sum, c->partials[i], to, on, CORE_NO_PIECE))
             return false;
         sum = to;
     }
@@ -517,7 +339,7 @@ static bool add_sums(cutter *c, uint32_t first, uint32_t end)
 static bool first_of_output(const cutter *c, uint32_t first, uint32_t i)
 {
     for (uint32_t j = first; j < i; j++)
-        if (is_added(c, j) && same_output(&c->full[i], &c->full[j]))
+        if (is_added(c, j) && core_piece_same_output(&c->full[i], &c->full[j]))
             return false;
     return true;
 }
@@ -525,10 +347,13 @@ static bool first_of_output(const cutter *c, uint32_t first, uint32_t i)
 /* Pieces first .. end - 1, which are those of a node. */
 static bool cut_node(cutter *c, uint32_t first, uint32_t end)
 {
+    const bool whole = core_piece_is_all(c->source, &c->full[first]);
     for (uint32_t i = first; i < end; i++) {
+        if (whole && i > first && !add_replica(c, &c->full[i]))
+            return false;
         const bool apart = c->slices[i].valid.end
                                ? !c->slices[i].whole
-                               : is_partial(c->source, &c->full[i]);
+                               : core_piece_is_partial(c->source, &c->full[i]);
         c->partials[i] = apart ? add_partial(c, &c->full[i]) : CLV_NO_TENSOR;
         if ((apart && c->partials[i] == CLV_NO_TENSOR) ||
             !add_piece(c, &c->full[i], i, c->partials[i]))
@@ -536,29 +361,13 @@ static bool cut_node(cutter *c, uint32_t first, uint32_t end)
     }
     for (uint32_t i = first; i < end; i++)
         if (is_added(c, i) && first_of_output(c, first, i) &&
-            !add_sums(c, i, end))
+            !add_sums(c, i, end, i))
+            return false;
+    for (uint32_t i = first + 1; i < end; i++)
+        if (c->full[i].adds &&
+            (!add_replica(c, &c->full[i]) || !add_sums(c, first, end, i)))
             return false;
     return true;
-}
-
-/* All ranges in full; that those of each node are exactly the node. */
-static clv_status resolve_all(const clv_graph *graph, const core_piece *pieces,
-                              uint32_t n, core_piece *full)
-{
-    uint32_t at = 0;
-    for (uint32_t node = 0; node < graph->n_nodes; node++) {
-        const uint32_t first = at;
-        for (; at < n && pieces[at].node == node; at++)
-            CLV_TRY(resolve(graph, &pieces[at], &full[at]));
-        if (at == first)
-            return bad(graph, node, "are missing");
-        CLV_TRY(check_pieces(graph, &full[first], at - first));
-    }
-    return at == n ? CLV_OK
-                   : clv_error(CLV_ERR_INVALID,
-                               "a piece of node %u, which the graph does not "
-                               "have or which is out of order",
-                               pieces[at].node);
 }
 
 static clv_status cut_all(cutter *c, uint32_t n)
@@ -576,7 +385,7 @@ static clv_status cut_all(cutter *c, uint32_t n)
  * another. */
 static bool try_piece(cutter *c, const core_piece *full, uint32_t index)
 {
-    bool sums = is_partial(c->source, full);
+    bool sums = core_piece_is_partial(c->source, full);
     clv_value partial = sums ? add_partial(c, full) : CLV_NO_TENSOR;
     if ((sums && partial == CLV_NO_TENSOR) ||
         !add_piece(c, full, index, partial))
@@ -593,7 +402,7 @@ static clv_status try_all(cutter *c, const core_piece *pieces, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         core_piece full;
-        CLV_TRY(resolve(c->source, &pieces[i], &full));
+        CLV_TRY(core_piece_resolve(c->source, &pieces[i], &full));
         if (!try_piece(c, &full, i))
             return core_no_memory("to cut a graph");
     }
@@ -605,12 +414,18 @@ static clv_status begin_cut(cutter *c, const clv_graph *graph, core_cut *out)
 {
     *out = (core_cut){0};
     *c = (cutter){.source = graph, .out = out};
+    c->last_replica = malloc((graph->n_tensors + 1u) * sizeof *c->last_replica);
+    if (!c->last_replica)
+        return core_no_memory("to cut a graph");
+    memset(c->last_replica, 0xff, graph->n_tensors * sizeof *c->last_replica);
     clv_status status = clv_graph_create(&out->graph);
     return status || copy_source(c) ? status : core_no_memory("to cut a graph");
 }
 
 static clv_status end_cut(cutter *c, clv_status status)
 {
+    free(c->last_replica);
+    free(c->replicas);
     free(c->older_view);
     free(c->last_view);
     if (status)
@@ -639,7 +454,7 @@ clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
     if (!status && (!full || !c.partials))
         status = core_no_memory("to cut a graph");
     if (!status)
-        status = resolve_all(graph, pieces, n_pieces, full);
+        status = core_pieces_resolve(graph, pieces, n_pieces, full);
     if (!status)
         status = core_slices_find(graph, full, n_pieces, &slices);
     c.full = full;

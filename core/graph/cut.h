@@ -9,6 +9,13 @@
  * input channels give partial sums. ADD nodes add them on the device of the
  * first of these pieces, so the order of the pieces decides where.
  *
+ * Several devices may have the same result, so that what reads it need not wait
+ * for another device. A node is replicated if all of it is a piece on each of
+ * several devices. Partial sums are replicated if other pieces than the first
+ * one say `adds`: their devices add all of them for themselves, in the same
+ * order. The first device writes the value itself. Each other one writes a
+ * replica of it, a value that the cut adds, and its pieces read that.
+ *
  * Axes of a cut, as CLV_SPLIT_* of plugin.h has them:
  *   rows      output features of MATMUL and GET_ROWS, columns of SET_ROWS and
  *             of elementwise ops
@@ -52,6 +59,8 @@ typedef struct core_piece {
     uint32_t streamed;     /* core_stream */
     uint32_t variant;      /* of the node, as the device has it; 0: the plain
                               one. Pieces are compared as bytes */
+    uint32_t adds;         /* 1: a partial sum whose device adds all of the
+                              node's, as that of the first piece always does */
     core_range ranges[CORE_AXIS_COUNT];
 } core_piece;
 
@@ -82,11 +91,14 @@ void core_cut_box(const clv_graph *graph, const core_piece *full,
                   uint32_t operand, core_range out[2]);
 /* Whether a piece is the whole node. */
 bool core_piece_is_whole(const core_piece *piece);
+/* Whether a node may be replicated: what it writes is one value, and no state.
+ */
+bool core_cut_may_replicate(const clv_graph *graph, uint32_t node);
 
 /* pieces: sorted by node, at least one for each, in any order within a node.
  * CLV_ERR_INVALID if those of a node are not exactly the node: a gap, an
- * overlap, an axis it does not have, part of a block. The source graph outlives
- * the cut. */
+ * overlap that is no replica, an axis it does not have, part of a block. Nodes
+ * that write states have no replicas. The source graph outlives the cut. */
 clv_status core_cut_make(const clv_graph *graph, const core_piece *pieces,
                          uint32_t n_pieces, core_cut *out);
 /* A graph to ask devices what they would take: a node for each of the pieces,

@@ -212,6 +212,8 @@ static void json_pieces(core_text *text, const clv_plan *plan)
             core_text_add(text, ",\"streamed\":%s",
                           piece->streamed == CORE_STREAM_ONCE ? "\"once\""
                                                               : "true");
+        if (piece->adds)
+            core_text_add(text, ",\"adds\":true");
         if (piece->variant) {
             core_text_add(text, ",");
             json_string(text, "variant", plan->names[i].text);

@@ -147,6 +147,11 @@ static clv_status read_piece(reader *r, uint32_t index, const cJSON *item)
             status = read_device(r, index, field, &piece->device);
         } else if (!strcmp(field->string, "streamed")) {
             status = read_streamed(index, field, &piece->streamed);
+        } else if (!strcmp(field->string, "adds")) {
+            piece->adds = cJSON_IsTrue(field);
+            status = cJSON_IsBool(field)
+                         ? CLV_OK
+                         : bad_piece(index, "its adds is not true or false");
         } else if (!strcmp(field->string, "variant")) {
             status = read_variant(r, index, field);
         } else if (strcmp(field->string, "reason")) {

@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-#include "../../core/graph/cut.h"
+#include "../../core/graph/slices.h"
 
 #define TEST_MAX_PIECES 6 /* of a node */
 
@@ -24,6 +24,28 @@ static inline bool test_share(test_random *r, int64_t extent, int64_t granule,
         begin += take;
     }
     return true;
+}
+
+/* The whole node on each of several devices. */
+static inline uint32_t test_replicate(test_random *r, uint32_t node,
+                                      uint32_t n_devices, core_piece *out)
+{
+    const uint32_t n = 2 + test_below(r, n_devices - 1);
+    const uint32_t first = test_below(r, n_devices);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = (core_piece){.node = node, .device = (first + i) % n_devices};
+    return n;
+}
+
+/* Some of the devices of partial sums add all of them for themselves. */
+static inline void test_add_sums(test_random *r, core_piece *pieces, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        bool first = true;
+        for (uint32_t j = 0; j < i; j++)
+            first &= pieces[j].device != pieces[i].device;
+        pieces[i].adds = first && test_below(r, 2);
+    }
 }
 
 /* One piece or two to three along an axis, sometimes each divided once more
@@ -56,4 +78,24 @@ static inline uint32_t test_divide(const clv_graph *g, test_random *r,
                 p->ranges[b] = second[j];
         }
     return count;
+}
+
+/* Like test_divide(), and some nodes and partial sums are replicated. */
+static inline uint32_t test_divide_or_replicate(const clv_graph *g,
+                                                test_random *r, uint32_t node,
+                                                uint32_t n_devices,
+                                                core_piece *out)
+{
+    const bool may = core_cut_may_replicate(g, node) && n_devices > 1;
+    if (may && test_below(r, 5) == 0)
+        return test_replicate(r, node, n_devices, out);
+    const uint32_t n = test_divide(g, r, node, n_devices, out);
+    const core_range *part = out->ranges;
+    const bool sums = part[CORE_AXIS_CHANNELS].end ||
+                      (part[CORE_AXIS_EXPERTS].end &&
+                       !core_cut_has_parts(g, node, g->nodes[node].n_inputs));
+    if (may && sums && !part[CORE_AXIS_ROWS].end &&
+        !part[CORE_AXIS_SEQUENCE].end)
+        test_add_sums(r, out, n);
+    return n;
 }

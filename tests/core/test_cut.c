@@ -28,11 +28,12 @@ static uint32_t divide_alike(const clv_graph *g, test_random *r, uint32_t node,
                        !pieces[first].ranges[CORE_AXIS_ROWS].end &&
                        test_below(r, 4);
     if (!alike)
-        return test_divide(g, r, node, n_devices, &pieces[n]);
+        return test_divide_or_replicate(g, r, node, n_devices, &pieces[n]);
     for (uint32_t i = 0; i < n - first; i++) {
         pieces[n + i] = pieces[first + i];
         pieces[n + i].node = node;
-        if (test_below(r, 4) == 0)
+        pieces[n + i].adds = 0;
+        if (test_below(r, 4) == 0 && !core_piece_is_whole(&pieces[n + i]))
             pieces[n + i].device = test_below(r, n_devices);
     }
     return n - first;

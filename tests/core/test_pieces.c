@@ -163,7 +163,18 @@ static void test_refused(void **state)
     REFUSE("gap", PIECE(ROW, 0, 4), PIECE(ROW, 5, 12));
     REFUSE("gap", PIECE(ROW, 0, 4));
     REFUSE("overlap", PIECE(ROW, 0, 7), PIECE(ROW, 6, 12));
-    REFUSE("overlap", PIECE(ROW, 0, 12), PIECE(ROW, 0, 12));
+    REFUSE("two replicas", PIECE(ROW, 0, 12), PIECE(ROW, 0, 12));
+    REFUSE("overlap", {.device = 1}, PIECE(ROW, 0, 12), PIECE(ROW, 6, 12));
+    REFUSE("add what is no partial sum", PIECE(ROW, 0, 6),
+           {.device = 1, .adds = 1, .ranges = {[ROW] = {6, 12}}});
+    REFUSE("two replicas", PIECE(CHANNEL, 0, 32),
+           {.adds = 1, .ranges = {[CHANNEL] = {32, 64}}});
+    REFUSE("a part of the result",
+           {.ranges = {[ROW] = {0, 6}, [CHANNEL] = {0, 32}}},
+           {.device = 1,
+            .adds = 1,
+            .ranges = {[ROW] = {0, 6}, [CHANNEL] = {32, 64}}},
+           PIECE(ROW, 6, 12));
     REFUSE("no range of its rows|12", PIECE(ROW, 0, 6), PIECE(ROW, 6, 13));
     REFUSE("no range of its rows", PIECE(ROW, -1, 6), PIECE(ROW, 6, 12));
     REFUSE("no range of its rows", PIECE(ROW, 6, 6), PIECE(ROW, 0, 12));
@@ -252,7 +263,7 @@ static clv_plan *random_plan(const test_context *t, test_random *r, layer *l)
     clv_plan *plan;
     uint32_t n = 0;
     for (uint32_t node = 0; node < l->graph->n_nodes; node++)
-        n += test_divide(l->graph, r, node, 2, &pieces[n]);
+        n += test_divide_or_replicate(l->graph, r, node, 2, &pieces[n]);
     assert_ok(planner_from_pieces(t->ctx, l->graph, NULL, pieces, n, &plan));
     return plan;
 }

@@ -252,7 +252,8 @@ static bool cut_random(cuts *c, uint32_t node)
     core_piece pieces[TEST_MAX_PIECES];
     const uint32_t op = c->graph->nodes[node].op;
     takers t = takers_of(c, op, node);
-    uint32_t n = test_divide(c->graph, c->random, node, t.n, pieces);
+    uint32_t n =
+        test_divide_or_replicate(c->graph, c->random, node, t.n, pieces);
     bool sums = pieces[0].ranges[CORE_AXIS_CHANNELS].end != 0 ||
                 pieces[0].ranges[CORE_AXIS_EXPERTS].end != 0;
     if (sums && !summers_of(c, op, node).n)
@@ -262,10 +263,11 @@ static bool cut_random(cuts *c, uint32_t node)
     for (uint32_t i = 0; i < n; i++) {
         core_piece *piece = add(c, node, 0);
         *piece = pieces[i];
+        const bool cannot_add =
+            sums && !c->takes[t.at[piece->device]][CLV_OP_ADD];
         /* Sums are joined on the device of the first of their pieces. */
-        piece->device = t.at[sums && !c->takes[t.at[piece->device]][CLV_OP_ADD]
-                                 ? 0
-                                 : piece->device];
+        piece->device = t.at[cannot_add ? 0 : piece->device];
+        piece->adds &= !cannot_add;
         piece->streamed = streams(c, piece);
     }
     return true;
