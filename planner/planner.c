@@ -248,7 +248,7 @@ static clv_status cut_graph(clv_plan *plan)
         core_choice *choice = &plan->choices[plan->pieces[i].node];
         if (!choice->n_pieces++)
             choice->first_piece = i;
-        any |= !core_piece_is_whole(&plan->pieces[i]) ||
+        any |= choice->n_pieces > 1 || !core_piece_is_whole(&plan->pieces[i]) ||
                plan->pieces[i].streamed || plan->pieces[i].variant;
     }
     if (!any)

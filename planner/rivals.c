@@ -307,10 +307,11 @@ clv_status planner_consider_flight(planner_solver *v)
     for (uint32_t i = 0; i < FLIGHT_SEARCHES; i++) {
         planner_solution s;
         const uint32_t beam =
-            i % 2 ? PLANNER_STAGE_LOOK_AHEAD : PLANNER_STAGE_FIRST_DONE;
+            i % 2 ? PLANNER_STAGE_FIRST_DONE : PLANNER_STAGE_LOOK_AHEAD;
         planner_loads_price(&loads, &v->c);
         clv_status status = planner_search(
-            &v->c.problem, beam | PLANNER_STAGE_ALTERNATIVES, &s);
+            &v->c.problem, (PLANNER_BEAMS & ~beam) | PLANNER_STAGE_ALTERNATIVES,
+            &s);
         if (!status) {
             planner_loads_move(&loads, &v->c, &s);
             status = planner_solver_take(v, &s);

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 /* Searches at most until a plan keeps to memory and max_share. */
+/* Times the best makespan. */
+#define TOGETHER_NEAR 1.05
 #define TIGHTER 8
 
 /* After so many searches of a plan half of the time is said to have passed. */
@@ -183,7 +185,7 @@ clv_status planner_solver_take(planner_solver *v, planner_solution *s)
     return status;
 }
 
-/* The search, maybe with one of its two beams. */
+/* The search, maybe with one of its beams. */
 static clv_status consider_search(planner_solver *v, uint32_t without)
 {
     planner_solution s;
@@ -207,13 +209,39 @@ static clv_status tell(const planner_solver *v)
     return core_context_progress(v->plan->ctx, "planning", n / (n + HALF_WAY));
 }
 
+/* Whether devices may add partial sums for themselves. */
+static bool has_replicas(const planner_candidates *c)
+{
+    for (uint32_t i = 0; i < c->problem.n_pieces; i++)
+        if (c->cuts[i].adds)
+            return true;
+    return false;
+}
+
+/* What the third beam finds is improved, which takes most of a search's time,
+ * only if it comes near the best without that. */
+static clv_status consider_together(planner_solver *v)
+{
+    const uint32_t without = PLANNER_BEAMS & ~PLANNER_STAGE_TOGETHER;
+    planner_solution s;
+    CLV_TRY(planner_search(&v->c.problem, without | PLANNER_STAGE_ALTERNATIVES,
+                           &s));
+    const bool near =
+        !v->s.choices || s.makespan_ns < TOGETHER_NEAR * v->s.makespan_ns;
+    planner_solution_finish(&s);
+    return near ? consider_search(v, without) : CLV_OK;
+}
+
 clv_status planner_solver_search(planner_solver *v)
 {
     CLV_TRY(tell(v));
     if (planner_solver_streams(&v->c))
         return consider_search(v, 0);
-    CLV_TRY(consider_search(v, PLANNER_STAGE_FIRST_DONE));
-    return consider_search(v, PLANNER_STAGE_LOOK_AHEAD);
+    /* The forecast sees what replicas read of the memory that devices share. */
+    CLV_TRY(consider_search(v, (PLANNER_BEAMS & ~PLANNER_STAGE_LOOK_AHEAD) |
+                                   PLANNER_STAGE_REPLICAS));
+    CLV_TRY(consider_search(v, PLANNER_BEAMS & ~PLANNER_STAGE_FIRST_DONE));
+    return has_replicas(&v->c) ? consider_together(v) : CLV_OK;
 }
 
 /* Whether the best plan takes too much of what the search can be given less

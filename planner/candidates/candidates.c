@@ -387,8 +387,10 @@ static clv_status write_problem(planner_maker *m, planner_candidates *out)
 
 static clv_status add_divided(planner_maker *m)
 {
-    if (m->n_devices > 1)
+    if (m->n_devices > 1) {
         CLV_TRY(planner_add_points(m));
+        CLV_TRY(planner_add_replicas(m));
+    }
     return planner_add_sequences(m);
 }
 

@@ -99,9 +99,9 @@ static clv_status ask(const planner_maker *m, uint32_t device, inquiry *q)
                   : core_no_memory("for a plan");
     for (uint32_t i = 0; i < cut.graph->n_nodes && !status; i++) {
         planner_candidate *owner = q->owners[cut.pieces[i]];
-        bool joins = cut.graph->nodes[i].op !=
-                     m->graph->nodes[q->pieces[cut.pieces[i]].node].op;
-        if (joins && owner->cuts[0].device != device)
+        const core_piece *piece = &q->pieces[cut.pieces[i]];
+        bool joins = cut.graph->nodes[i].op != m->graph->nodes[piece->node].op;
+        if (joins && !piece->adds && owner->cuts[0].device != device)
             continue;
         if (!planner_accepts(cut.graph, &cut.graph->nodes[i], dev, &caps[i],
                              reason))

@@ -158,14 +158,16 @@ clv_status planner_point_add(planner_maker *m, const planner_member *member,
         planner_find_static(m, member->class, &point->set) == point->set.n;
     if (any_length == point->hybrid)
         return CLV_OK;
-    clv_status status = CLV_OK;
-    /* The first device joins the sums. */
-    bool sums = planner_maker_sums(m, m->classes.classes[member->class].first,
-                                   member->axis);
-    for (uint32_t i = 0; i < (sums ? point->set.n : 1) && !status; i++) {
-        if (sums)
-            put_first(&candidate, point->set.devices[i]);
-        status = planner_candidate_add(m, member->class, &candidate);
+    const uint32_t node = m->classes.classes[member->class].first;
+    if (!planner_maker_sums(m, node, member->axis))
+        return planner_candidate_add(m, member->class, &candidate);
+    /* The first device adds the sums, or all of them do. */
+    for (uint32_t i = 0; i < point->set.n; i++) {
+        put_first(&candidate, point->set.devices[i]);
+        CLV_TRY(planner_candidate_add(m, member->class, &candidate));
     }
-    return status;
+    for (uint32_t i = 0; i < candidate.n; i++)
+        candidate.cuts[i].adds = 1;
+    return point->hybrid ? CLV_OK
+                         : planner_candidate_add(m, member->class, &candidate);
 }

@@ -251,15 +251,33 @@ static bool cost_of_sum(const planner_maker *m, const core_piece *piece,
                           &workload, cost);
 }
 
-/* Adding up the partial sums of one output, as core_cut_make() has it done: by
- * the first piece's device, one after another. */
-static bool weigh_join(const planner_maker *m, planner_candidate *d,
-                       uint32_t first, uint32_t others)
+double planner_exchange_ns(const planner_maker *m, uint32_t node,
+                           uint32_t device)
 {
+    const planner_solve_device *d = &m->devices[device];
+    const planner_box result = planner_node_result(m->graph, node);
+    const double elements = (double)(result.end[0] - result.begin[0]) *
+                            (double)(result.end[1] - result.begin[1]);
+    const double copies =
+        d->memory_index
+            ? 2 * (d->copy_ns + d->copy_byte_ns * sizeof(float) * elements)
+            : 0;
+    return d->submit_ns + d->dispatch_ns + d->wait_ns + copies;
+}
+
+/* Adding up the partial sums of one output, as core_cut_make() has it done: by
+ * one piece's device, one after another. Several devices add for themselves
+ * only if that takes less than an exchange. */
+static bool weigh_join(const planner_maker *m, planner_candidate *d,
+                       uint32_t piece, uint32_t others)
+{
+    const core_piece *cut = &d->cuts[piece];
     planner_cost cost;
-    if (!cost_of_sum(m, &d->cuts[first], &cost))
+    if (!cost_of_sum(m, cut, &cost) ||
+        (cut->adds &&
+         cost.ns * others >= planner_exchange_ns(m, cut->node, cut->device)))
         return false;
-    d->joins[d->n_joins] = first;
+    d->joins[d->n_joins] = piece;
     d->join_ns[d->n_joins] = cost.ns * others;
     d->join_nj[d->n_joins++] = cost.energy_nj * others;
     return true;
@@ -304,7 +322,8 @@ static bool weigh_joins(const planner_maker *m, planner_candidate *d)
         for (uint32_t j = 0; j < d->n; j++)
             if (j != i && same_output(&d->cuts[i], &d->cuts[j]))
                 *(j < i ? &before : &others) += 1;
-        if (!before && others && !weigh_join(m, d, i, others))
+        if ((before ? cut->adds : others) &&
+            !weigh_join(m, d, i, before + others))
             return false;
     }
     return true;
@@ -342,8 +361,11 @@ static bool weigh(const planner_maker *m, planner_candidate *d)
     }
     if (!weigh_joins(m, d))
         return false;
+    double join = 0; /* devices add at the same time, each for itself */
     for (uint32_t i = 0; i < d->n_joins; i++)
-        d->time += d->join_ns[i];
+        join = d->cuts[d->joins[i]].adds ? fmax(join, d->join_ns[i])
+                                         : join + d->join_ns[i];
+    d->time += join;
     return true;
 }
 

@@ -26,8 +26,8 @@ typedef struct planner_candidate {
     double energy_nj[PLANNER_CANDIDATE_PIECES];
     uint64_t weight_bytes[PLANNER_CANDIDATE_PIECES];
     uint32_t n;
-    uint32_t joins[PLANNER_CANDIDATE_PIECES]; /* pieces whose sums are joined
-                                          with later ones of the same output */
+    uint32_t joins[PLANNER_CANDIDATE_PIECES]; /* pieces whose devices add the
+                                          sums of the same output */
     double join_ns[PLANNER_CANDIDATE_PIECES], join_nj[PLANNER_CANDIDATE_PIECES];
     uint32_t n_joins;
     double copy_ns[PLANNER_CANDIDATE_PIECES]; /* of its weight, and so many */
@@ -129,6 +129,10 @@ bool planner_piece_partial(const planner_maker *m, const core_piece *piece);
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         uint32_t *variant, planner_cost *out,
                         planner_demand *demand);
+/* The least that it takes until the device has another one's result of a node:
+ * a step of its own and a wait, and copies where memories differ. */
+double planner_exchange_ns(const planner_maker *m, uint32_t node,
+                           uint32_t device);
 
 /* Adds a candidate whose cuts are filled in; it is weighed here, and dropped if
  * a cost is not known or it is there already. */
@@ -171,6 +175,7 @@ clv_status planner_point_add(planner_maker *m, const planner_member *member,
 clv_status planner_add_points(planner_maker *m); /* rows, channels, heads, and
                                                 sequences of any length */
 clv_status planner_add_sequences(planner_maker *m); /* of static lengths */
+clv_status planner_add_replicas(planner_maker *m);  /* of cheap nodes */
 clv_status planner_add_near(planner_maker *m);      /* m->near is there */
 /* options: [n_nodes] those of m->near as these nodes have them; false: some are
  * no more. */

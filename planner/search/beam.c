@@ -10,6 +10,8 @@
 
 /* Weight of the mean of the devices' times, beside the latest one. */
 #define MEAN_WEIGHT 0.1
+/* Where devices work together, times the time of the most even division. */
+#define EVEN 1.1
 /* A schedule that might be kept. */
 typedef struct child {
     double score;
@@ -228,16 +230,33 @@ static clv_status try_option(beam *b, uint32_t node, uint32_t parent,
     return note_child(b, &c);
 }
 
+/* Of options with several devices the shortest; INFINITY: there is none. */
+static double shortest_shared(const planner_tables *t, uint32_t node)
+{
+    const planner_class *class = &t->classes[t->nodes[node].class];
+    double ns = INFINITY;
+    for (uint32_t o = 0; o < class->n_options; o++) {
+        const planner_parts *parts = planner_tables_parts(t, node, o);
+        if (parts->shared && parts->longest_ns < ns)
+            ns = parts->longest_ns;
+    }
+    return ns;
+}
+
 static clv_status make_children(beam *b, uint32_t node)
 {
     const planner_tables *t = b->s->tables;
     const planner_class *class = &t->classes[t->nodes[node].class];
+    const double shortest =
+        b->params->together ? shortest_shared(t, node) : INFINITY;
     b->n_children = 0;
     for (uint32_t i = 0; i < b->n_now; i++)
         for (uint32_t o = 0; o < class->n_options; o++) {
-            clv_status status = try_option(b, node, i, o);
-            if (status)
-                return status;
+            const planner_parts *parts = planner_tables_parts(t, node, o);
+            if (isfinite(shortest)
+                    ? parts->shared && parts->longest_ns <= EVEN * shortest
+                    : b->params->replicas || !parts->replicated)
+                CLV_TRY(try_option(b, node, i, o));
         }
     return CLV_OK;
 }

@@ -13,6 +13,9 @@ typedef struct planner_beam_params {
                              that follow and may run at the same time, divided
                              freely, would be done first; else those that are
                              done first */
+    bool replicas;        /* options in which several devices make the same */
+    bool together;        /* where a node has options with several devices, the
+                             even ones of these alone */
     const double *prices; /* [tables->n_options] added to the makespan; may be
                              NULL */
 } planner_beam_params;

@@ -45,12 +45,14 @@ static void consider(finder *f)
     memcpy(f->out->options, f->options, n * sizeof *f->options);
 }
 
-static clv_status search_beam(finder *f, bool look_ahead)
+static clv_status search_beam(finder *f, bool look_ahead, bool together)
 {
-    const planner_beam_params params = {.width = f->params->quick ? WIDTH / 2
-                                                                  : WIDTH,
-                                        .look_ahead = look_ahead,
-                                        .prices = f->params->prices};
+    const planner_beam_params params = {
+        .width = f->params->quick ? WIDTH / 2 : WIDTH,
+        .look_ahead = look_ahead,
+        .replicas = has(f, PLANNER_STAGE_REPLICAS),
+        .together = together,
+        .prices = f->params->prices};
     CLV_TRY(planner_beam_search(f->s, &params, f->options));
     consider(f);
     return CLV_OK;
@@ -89,11 +91,15 @@ static clv_status improve(finder *f, uint32_t first, uint32_t n)
 static clv_status find_plain(finder *f)
 {
     bool first = has(f, PLANNER_STAGE_FIRST_DONE) && !f->params->quick;
+    bool together = has(f, PLANNER_STAGE_TOGETHER) && !f->params->quick &&
+                    f->s->tables->replicates;
     f->priced = INFINITY;
-    if (has(f, PLANNER_STAGE_LOOK_AHEAD) || !first)
-        CLV_TRY(search_beam(f, true));
+    if (has(f, PLANNER_STAGE_LOOK_AHEAD) || (!first && !together))
+        CLV_TRY(search_beam(f, true, false));
     if (first)
-        CLV_TRY(search_beam(f, false));
+        CLV_TRY(search_beam(f, false, false));
+    for (int ahead = 1; ahead >= 0 && together; ahead--)
+        CLV_TRY(search_beam(f, ahead, true));
     return f->params->quick ? CLV_OK : improve(f, 0, 0);
 }
 

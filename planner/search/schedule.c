@@ -445,7 +445,7 @@ static double bring_piece(const planner_schedule *s, planner_state *state,
                        source->read_bytes[k],
                        source->read_rows[k] > 0 ? source->read_rows[k] : 1};
     const planner_box *need =
-        &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]];
+        &t->boxes[t->classes[node->class].first_box[k] + part->boxes[k]].box;
     const planner_box box =
         intersection(need, &piece_of(s, dep.node, dep.option, i)->out);
     return bring(s, state, planner_state_slot(s, state, dep.first_slot + i),

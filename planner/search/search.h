@@ -36,8 +36,9 @@ typedef struct planner_solve_device {
 } planner_solve_device;
 
 /* Part of a node's result, in any unit: [0] rows, [1] columns. Boxes of one
- * node are equal if they are one value of the cut graph. A slice of it has all
- * of these elements, of which only those of some experts are valid. */
+ * node are equal if they are one value of the cut graph, or replicas of it on
+ * several devices. A slice of it has all of these elements, of which only those
+ * of some experts are valid. */
 typedef struct planner_box {
     int64_t begin[2], end[2];
     int64_t first, last; /* experts first .. last - 1; last 0: of all */
@@ -115,10 +116,18 @@ typedef enum planner_stage {
     PLANNER_STAGE_PRICES = 16,       /* prices for constraints */
     PLANNER_STAGE_ALTERNATIVES = 32, /* they are found, and improve the choice;
                                         they take most of the time */
+    PLANNER_STAGE_TOGETHER = 64,     /* the beam in which every node that may
+                                        have several devices has, where some
+                                        may be replicated */
+    PLANNER_STAGE_REPLICAS = 128,    /* replicated options in the other beams */
 } planner_stage;
 
-/* without: stages left out. With one beam it takes half the time; the others
- * are left out to measure what they are worth.
+#define PLANNER_BEAMS                                                          \
+    (PLANNER_STAGE_LOOK_AHEAD | PLANNER_STAGE_FIRST_DONE |                     \
+     PLANNER_STAGE_TOGETHER)
+
+/* without: stages left out. With one beam it takes less time; the others are
+ * left out to measure what they are worth.
  * Memory and max_share that cannot be kept (a device that alone takes some
  * node) are exceeded by as little as possible. CLV_ERR_INVALID: what is no
  * problem. */

@@ -155,13 +155,13 @@ static bool is_exact(const planner_box *need, const planner_box *out)
 }
 
 static uint16_t box_index(planner_tables *t, planner_class *class, uint32_t dep,
-                          const planner_box *box)
+                          const planner_box *box, uint32_t device)
 {
-    planner_box *boxes = t->boxes + class->first_box[dep];
+    planner_need *boxes = t->boxes + class->first_box[dep];
     for (uint32_t i = 0; i < class->n_boxes[dep]; i++)
-        if (box_equal(&boxes[i], box))
+        if (boxes[i].device == device && box_equal(&boxes[i].box, box))
             return (uint16_t)i;
-    boxes[class->n_boxes[dep]] = *box;
+    boxes[class->n_boxes[dep]] = (planner_need){*box, device};
     return (uint16_t) class->n_boxes[dep]++;
 }
 
@@ -178,6 +178,25 @@ static void mark_ends(planner_tables *t, const planner_parts *parts)
             part[k].ends |=
                 part[k].device != part[i].device &&
                 ((part[i].joins && part[k].partial) || part[i].after == i - k);
+}
+
+/* How several devices have part in the option. */
+static void mark_shared(const planner_solve_piece *pieces, planner_parts *parts)
+{
+    double ns[PLANNER_SOLVE_DEVICES] = {0};
+    for (uint32_t i = 0; i < parts->n; i++) {
+        double *work = &ns[pieces[i].device];
+        *work += pieces[i].joins ? 0 : pieces[i].ns;
+        parts->longest_ns = fmax(parts->longest_ns, *work);
+    }
+    for (uint32_t i = 0; i < parts->n; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const planner_solve_piece *a = &pieces[i], *b = &pieces[k];
+            parts->shared |= a->device != b->device;
+            parts->replicated |= !a->partial && !b->partial &&
+                                 !box_empty(&a->out) &&
+                                 box_equal(&a->out, &b->out);
+        }
 }
 
 static void fill_class(planner_tables *t, planner_class *class)
@@ -198,7 +217,9 @@ static void fill_class(planner_tables *t, planner_class *class)
         const planner_solve_option *option =
             &p->options[node->first_option + o];
         planner_parts *parts = &t->options[t->n_options++];
-        *parts = (planner_parts){t->n_parts, option->n_pieces, 0};
+        *parts = (planner_parts){.first = t->n_parts, .n = option->n_pieces};
+        mark_shared(&p->pieces[option->first_piece], parts);
+        t->replicates |= parts->replicated;
         if (option->n_pieces > class->most_pieces)
             class->most_pieces = option->n_pieces;
         for (uint32_t i = 0; i < option->n_pieces; i++) {
@@ -219,7 +240,8 @@ static void fill_class(planner_tables *t, planner_class *class)
             parts->energy_ns +=
                 piece->energy_nj * p->energy_ns + piece->extra_ns;
             for (uint32_t k = 0; k < node->n_deps; k++)
-                part->boxes[k] = box_index(t, class, k, &piece->needs[k]);
+                part->boxes[k] =
+                    box_index(t, class, k, &piece->needs[k], piece->device);
         }
         mark_ends(t, parts);
     }
@@ -278,15 +300,29 @@ static clv_status make_classes(planner_tables *t)
 /* ------------------------------------------------------------------------ */
 /* Who needs what                                                            */
 
+/* Whether the device has piece i of n, or no replica of it, nor is there an
+ * earlier one. */
+static bool is_read(const planner_solve_piece *pieces, uint32_t n, uint32_t i,
+                    uint32_t device)
+{
+    for (uint32_t j = 0; j < n && pieces[i].device != device; j++)
+        if (j != i && !pieces[j].partial &&
+            box_equal(&pieces[j].out, &pieces[i].out) &&
+            (j < i || pieces[j].device == device))
+            return false;
+    return true;
+}
+
 static planner_overlap overlap_of(const planner_solve_problem *p,
-                                  const planner_box *need,
+                                  const planner_need *need,
                                   const planner_solve_option *option)
 {
     planner_overlap out = {0};
     const planner_solve_piece *pieces = &p->pieces[option->first_piece];
     for (uint32_t i = 0; i < option->n_pieces; i++) {
         const planner_solve_piece *piece = &pieces[i];
-        if (piece->partial || !boxes_overlap(need, &piece->out))
+        if (piece->partial || !boxes_overlap(&need->box, &piece->out) ||
+            !is_read(pieces, option->n_pieces, i, need->device))
             continue;
         for (uint32_t j = 0; j < i && piece->out.last; j++)
             if (out.some >> j & 1 &&
@@ -295,7 +331,7 @@ static planner_overlap overlap_of(const planner_solve_problem *p,
                 break;
             }
         out.some |= 1u << i;
-        if (is_exact(need, &piece->out))
+        if (is_exact(&need->box, &piece->out))
             out.exact |= 1u << i;
     }
     return out;

@@ -9,7 +9,8 @@
 #include "search.h"
 
 /* Of the pieces of a dep's option, as bits: those of which something is needed,
- * and among them those that are exactly what is needed. */
+ * and among them those that are exactly what is needed. Of replicas it is the
+ * device's own, or else the first one. */
 typedef struct planner_overlap {
     uint32_t some, exact;
     double add_ns; /* slices that have to be added for it */
@@ -26,9 +27,18 @@ typedef struct planner_part_need {
         boxes[PLANNER_SOLVE_DEPS]; /* which box of each dep, see overlaps */
 } planner_part_need;
 
+/* What pieces on a device need of a dep's result. */
+typedef struct planner_need {
+    planner_box box;
+    uint32_t device;
+} planner_need;
+
 typedef struct planner_parts {
     uint32_t first, n; /* in tables->parts */
     double energy_ns;  /* what they count beside the makespan */
+    bool shared;       /* they are on several devices, */
+    bool replicated;   /* of which some make the same */
+    double longest_ns; /* that a device works on them, but for sums of others */
 } planner_parts;
 
 typedef struct planner_class {
@@ -71,7 +81,7 @@ typedef struct planner_tables {
     planner_class *classes;
     planner_parts *options;
     planner_part_need *parts;
-    planner_box *boxes;
+    planner_need *boxes;
     planner_table *tables;
     /* Options of equal layout differ in times only, to those that use the
      * result. */
@@ -81,6 +91,7 @@ typedef struct planner_tables {
     uint32_t *retired;
     uint32_t n_classes, n_options, n_parts, n_boxes, n_tables;
     uint32_t most_live, most_slots; /* at any time, one a piece */
+    bool replicates;                /* some options are replicated */
 } planner_tables;
 
 /* CLV_ERR_INVALID: the problem is none. It outlives the tables. */

@@ -18,6 +18,8 @@ static const struct {
     {0, "none"},
     {PLANNER_STAGE_LOOK_AHEAD, "beam that looks ahead"},
     {PLANNER_STAGE_FIRST_DONE, "beam of what is done first"},
+    {PLANNER_STAGE_TOGETHER, "beam of devices together"},
+    {PLANNER_STAGE_REPLICAS, "replicas in the other beams"},
     {PLANNER_STAGE_IMPROVE, "improvement"},
     {PLANNER_STAGE_BLOCKS, "repeated blocks"},
     {PLANNER_STAGE_PRICES, "prices"},
@@ -115,7 +117,7 @@ static problem *random_problem(uint64_t seed, int set)
         n = period + 2;
     while (q->p.n_nodes < n)
         if (set == SET_RANDOM || (set == SET_CONSTRAINED && seed % 2))
-            random_node(&r, q, 8);
+            random_node(&r, q, 8, true);
         else
             layer_node(&r, q, q->p.n_nodes > 2 && test_below(&r, 2));
     if (set == SET_REPEATED)

@@ -204,8 +204,26 @@ static inline void random_option(test_random *r, problem *q,
         join->needs[k] = no_box;
 }
 
+/* The whole on each of some devices. */
+static inline void replicated_option(test_random *r, problem *q,
+                                     const double *speed, const uint32_t *ways)
+{
+    const uint32_t n_deps = q->nodes[q->p.n_nodes - 1].n_deps;
+    const uint32_t n = q->p.n_devices, first = test_below(r, n);
+    problem_option(q);
+    for (uint32_t i = 0; i < 2 + test_below(r, n - 1); i++) {
+        const uint32_t d = (first + i) % n;
+        planner_solve_piece *piece =
+            problem_piece(q, d, speed[d] + random_ns(r, 20), whole_box);
+        piece->weight_bytes = 100 * PROBLEM_EXTENT;
+        piece->energy_nj = random_ns(r, 50);
+        set_needs(piece, n_deps, ways);
+    }
+}
+
 /* Deps are of the nodes just before it, and sometimes of any. */
-static inline void random_node(test_random *r, problem *q, uint32_t max_options)
+static inline void random_node(test_random *r, problem *q, uint32_t max_options,
+                               bool replicas)
 {
     double speed[PLANNER_SOLVE_DEVICES];
     uint32_t ways[PLANNER_SOLVE_DEPS] = {0}, i = q->p.n_nodes;
@@ -221,7 +239,10 @@ static inline void random_node(test_random *r, problem *q, uint32_t max_options)
         speed[d] = 1 + random_ns(r, 12);
     uint32_t n = 1 + test_below(r, max_options);
     for (uint32_t o = 0; o < n; o++)
-        random_option(r, q, speed, ways);
+        if (replicas && q->p.n_devices > 1 && o && !test_below(r, 6))
+            replicated_option(r, q, speed, ways);
+        else
+            random_option(r, q, speed, ways);
 }
 
 /* As model graphs have them: whole on every device, and in columns at every

@@ -258,7 +258,7 @@ static clv_plan *plan_with(rig *r, const core_piece *some, uint32_t n_some,
 
 /* Each node divided in a way that its devices take, all else being whole on the
  * last device, which takes everything. */
-static clv_plan *random_plan(rig *r, test_random *random)
+static clv_plan *random_plan(rig *r, test_random *random, bool replicas)
 {
     core_piece pieces[MAX_PIECES];
     uint32_t n = 0;
@@ -268,7 +268,10 @@ static clv_plan *random_plan(rig *r, test_random *random)
         assert_true(n + TEST_MAX_PIECES <= MAX_PIECES);
         do {
             clv_plan_destroy(count ? plan : NULL);
-            count = test_divide(r->graph, random, i, r->n, &pieces[n]);
+            count = replicas
+                        ? test_divide_or_replicate(r->graph, random, i, r->n,
+                                                   &pieces[n])
+                        : test_divide(r->graph, random, i, r->n, &pieces[n]);
             plan = plan_with(r, &pieces[n], count, i);
         } while (!plan);
         clv_plan_destroy(plan);
@@ -348,7 +351,7 @@ static void try_chip(const char *chip, int64_t tokens)
     open_chip(&r, chip);
     build(&r, tokens);
     for (int i = 0; i < PLANS; i++) {
-        clv_plan *plan = i ? random_plan(&r, &random) : even_plan(&r);
+        clv_plan *plan = i ? random_plan(&r, &random, true) : even_plan(&r);
         assert_ok(
             planner_forecast_make(plan, &costs, symbols, &plan->forecast));
         double predicted = plan->forecast->makespan_ns;
@@ -543,7 +546,7 @@ static void fly_chip(const char *chip)
     for (int i = 0; i < 6; i++) {
         clv_plan *plan = i == 0   ? even_plan(&r)
                          : i == 1 ? split_plan(&r)
-                                  : random_plan(&r, &random);
+                                  : random_plan(&r, &random, false);
         worst = fmax(worst, try_flight(&r, chip, plan));
         clv_plan_destroy(plan);
     }

@@ -195,6 +195,77 @@ static void test_points(void **state)
     }
 }
 
+enum { REPLICAS, ROWS, CHANNELS };
+
+/* Whole on either device, divided over both, or replicated. */
+static void add_shared_node(problem *q, double ns, uint32_t axis)
+{
+    for (uint32_t d = 0; d < 2; d++) {
+        problem_option(q);
+        problem_piece(q, d, ns, whole_box);
+    }
+    for (uint32_t both = 0; both < (axis == CHANNELS ? 2 : 1); both++) {
+        problem_option(q);
+        for (uint32_t d = 0; d < 2; d++) {
+            planner_solve_piece *piece = problem_piece(
+                q, d, axis == REPLICAS ? ns : ns / 2,
+                axis == ROWS ? columns(8 * d, 8 * d + 8) : whole_box);
+            piece->partial = axis == CHANNELS;
+            if (axis == CHANNELS)
+                piece->needs[0] = columns(8 * d, 8 * d + 8);
+        }
+        for (uint32_t d = 0; d < 1 + both && axis == CHANNELS; d++) {
+            planner_solve_piece *join = problem_piece(q, d, 2, whole_box);
+            join->joins = true;
+            join->needs[0] = no_box;
+        }
+    }
+}
+
+/* Norm, up, down and sum of some layers; *replicated: takes the last option of
+ * each node. */
+static problem *layers(uint32_t n, uint32_t *replicated)
+{
+    static const uint32_t axes[] = {REPLICAS, ROWS, CHANNELS, REPLICAS};
+    problem *q = problem_new(2);
+    for (uint32_t d = 0; d < 2; d++)
+        q->devices[d] = problem_device(1, 2, 5, 40, true);
+    for (uint32_t i = 0; i < 4 * n; i++) {
+        planner_solve_node *node = problem_node(q);
+        node->class = i % 4 + (i ? 1 : 0) * 4;
+        if (i)
+            problem_dep(node, i - 1);
+        if (i > 4 && i % 4 == 3)
+            problem_dep(node, i - 4);
+        node->class += 8 * node->n_deps;
+        add_shared_node(q, axes[i % 4] == REPLICAS ? 2 : 100, axes[i % 4]);
+        replicated[i] = q->p.n_options - 1;
+    }
+    return q;
+}
+
+/* Devices that each do the small nodes between divided ones for themselves
+ * meet once for two products, not twice. */
+static void test_replicas(void **state)
+{
+    (void)state;
+    uint32_t all[40];
+    double ns;
+    planner_solution with, without;
+    problem *q = layers(10, all);
+    assert_ok(planner_solve_evaluate(&q->p, all, NULL, NULL, &ns));
+    assert_ok(planner_search(&q->p, 0, &with));
+    assert_ok(planner_search(
+        &q->p, PLANNER_STAGE_TOGETHER | PLANNER_STAGE_REPLICAS, &without));
+    print_message("replicated %.0f ns, found %.0f, %.0f without them\n", ns,
+                  with.makespan_ns, without.makespan_ns);
+    assert_true(with.makespan_ns <= ns + 1e-6);
+    assert_true(without.makespan_ns > 1.05 * ns);
+    planner_solution_finish(&with);
+    planner_solution_finish(&without);
+    free(q);
+}
+
 /* How near answers come to the best ones. */
 typedef struct tally {
     uint32_t n, optimal;
@@ -264,7 +335,7 @@ static problem *random_problem(test_random *r, uint32_t max_nodes)
     uint32_t n = 1 + test_below(r, max_nodes);
     random_devices(r, q);
     while (q->p.n_nodes < n)
-        random_node(r, q, 7);
+        random_node(r, q, 7, true);
     return q;
 }
 
@@ -486,7 +557,7 @@ static void test_larger(void **state)
         random_devices(&r, q);
         while (q->p.n_nodes < n)
             if (seed % 2)
-                random_node(&r, q, 8);
+                random_node(&r, q, 8, false);
             else
                 layer_node(&r, q, test_below(&r, 2));
         if (seed % 3 == 0)
@@ -642,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_optimum),
         cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_known),
+        cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_share),
         cmocka_unit_test(test_model_constraints),
