@@ -55,7 +55,7 @@ class Quantize(cli.Case):
 
     def quantized(self, model, kind, *args):
         """Rows of the table by tensor, and the total."""
-        window = ("-c", 32) if cli.SANITIZED else ()
+        window = ("-c", 16) if cli.SANITIZED else ()
         rows = self.good("quantize", model, self.path("out.gguf"), kind, *args,
                          *window, "-o", "json").json
         return {row["tensor"]: row for row in rows[:-1]}, rows[-1]
@@ -65,7 +65,7 @@ class Quantize(cli.Case):
         shorter windows: enough for all code to run, too little for perplexities
         to tell."""
         if cli.SANITIZED:
-            size = min(size, 300)  # several windows
+            size = min(size, 150)  # several windows
         with open(cli.shared("text", "heldout.txt"), "rb") as f:
             f.seek(start)
             return self.write("text-%d.txt" % start,
