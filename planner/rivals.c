@@ -15,6 +15,11 @@
  * the best one. */
 #define SURPRISE 1.1
 
+/* One device alone is run if the search predicts that it takes at most so much
+ * longer: a device may compute many nodes in one kernel, which their costs do
+ * not show. */
+#define ALONE 2
+
 /* The same, where weights pass through a device's memory. */
 #define RING_SURPRISE 1.03
 
@@ -43,12 +48,14 @@ clv_status planner_consider_device(planner_solver *v, uint32_t device)
 
 clv_status planner_consider_alone(planner_solver *v)
 {
-    const double most = RIVAL * core_plan_expected_ns(v->best);
+    const double most = ALONE * core_plan_expected_ns(v->best);
+    const bool simulated =
+        v->devices[0]->info.clock == CLV_CLOCK_VIRTUAL; /* then all are */
     double ns, least = INFINITY;
     uint32_t device = 0;
     clv_plan *plan;
     if (v->plan->flight.n > 1 || clv_plan_summarise(v->best).n_devices < 2 ||
-        v->best->run_ratio <= SURPRISE)
+        v->best->run_ratio <= (simulated ? SURPRISE : 0))
         return CLV_OK;
     for (uint32_t d = 0; d < v->plan->n_devices; d++) {
         CLV_TRY(planner_whole_device(v, d, &ns));

@@ -9,10 +9,10 @@
 /* As much as possible on one device, whole, unless the search has much more for
  * it than for the best plan. */
 clv_status planner_consider_device(planner_solver *v, uint32_t device);
-/* As much as possible on one device, where runs of the best plan, over several
- * devices, took longer than costs said: in place of it, once, if the search has
- * not much more for it. Costs of single devices may be as wrong, and only a run
- * tells. */
+/* As much as possible on one device, where the best plan is over several and
+ * has run (on simulated devices, whose costs are exact: longer than costs
+ * said): in place of it, once, if the search has not much more for it. Only a
+ * run tells what one device alone takes. */
 clv_status planner_consider_alone(planner_solver *v);
 /* What a percent of the energy is worth in time: near the best plan so far the
  * search can add both up. */
