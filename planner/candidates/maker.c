@@ -251,18 +251,16 @@ static bool cost_of_sum(const planner_maker *m, const core_piece *piece,
                           &workload, cost);
 }
 
-double planner_exchange_ns(const planner_maker *m, uint32_t node,
-                           uint32_t device)
+bool planner_is_less_than_exchange(const planner_maker *m, uint32_t node,
+                                   uint32_t device, double ns)
 {
     const planner_solve_device *d = &m->devices[device];
     const planner_box result = planner_node_result(m->graph, node);
     const double elements = (double)(result.end[0] - result.begin[0]) *
                             (double)(result.end[1] - result.begin[1]);
-    const double copies =
-        d->memory_index
-            ? 2 * (d->copy_ns + d->copy_byte_ns * sizeof(float) * elements)
-            : 0;
-    return d->submit_ns + d->dispatch_ns + d->wait_ns + copies;
+    const double copy = d->copy_ns + d->copy_byte_ns * sizeof(float) * elements;
+    return d->memory_index && !planner_maker_streams(m, device) &&
+           ns < d->submit_ns + d->dispatch_ns + d->wait_ns + 2 * copy;
 }
 
 /* Adding up the partial sums of one output, as core_cut_make() has it done: by
@@ -274,8 +272,8 @@ static bool weigh_join(const planner_maker *m, planner_candidate *d,
     const core_piece *cut = &d->cuts[piece];
     planner_cost cost;
     if (!cost_of_sum(m, cut, &cost) ||
-        (cut->adds &&
-         cost.ns * others >= planner_exchange_ns(m, cut->node, cut->device)))
+        (cut->adds && !planner_is_less_than_exchange(m, cut->node, cut->device,
+                                                     cost.ns * others)))
         return false;
     d->joins[d->n_joins] = piece;
     d->join_ns[d->n_joins] = cost.ns * others;

@@ -129,10 +129,12 @@ bool planner_piece_partial(const planner_maker *m, const core_piece *piece);
 bool planner_maker_cost(const planner_maker *m, const core_piece *piece,
                         uint32_t *variant, planner_cost *out,
                         planner_demand *demand);
-/* The least that it takes until the device has another one's result of a node:
- * a step of its own and a wait, and copies where memories differ. */
-double planner_exchange_ns(const planner_maker *m, uint32_t node,
-                           uint32_t device);
+/* Whether the device takes less than until it had another one's result of the
+ * node: a step of its own, a wait, and copies between memories. False where it
+ * has no memory of its own, as what it reads there again others lack, and where
+ * weights are streamed to it, since it counts twice then. */
+bool planner_is_less_than_exchange(const planner_maker *m, uint32_t node,
+                                   uint32_t device, double ns);
 
 /* Adds a candidate whose cuts are filled in; it is weighed here, and dropped if
  * a cost is not known or it is there already. */

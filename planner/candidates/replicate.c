@@ -15,9 +15,8 @@ static bool is_cheap(const planner_maker *m, uint32_t class, uint32_t device)
     planner_cost cost;
     uint32_t variant;
     return m->takes[class * m->n_devices + device] &&
-           !planner_maker_streams(m, device) &&
            planner_maker_cost(m, &whole, &variant, &cost, &demand) &&
-           cost.ns < planner_exchange_ns(m, whole.node, device);
+           planner_is_less_than_exchange(m, whole.node, device, cost.ns);
 }
 
 static clv_status replicate_class(planner_maker *m, uint32_t class,

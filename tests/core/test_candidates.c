@@ -260,17 +260,6 @@ static uint32_t pieces_with(const scene *s, uint32_t node, uint32_t option,
     return n;
 }
 
-/* Whether an earlier piece of the option makes the same. */
-static bool is_replica(const scene *s, const planner_solve_option *o,
-                       uint32_t at)
-{
-    const planner_solve_piece *p = &s->c.pieces[o->first_piece];
-    for (uint32_t i = 0; i < at; i++)
-        if (!p[i].partial && same_box(&p[i].out, &p[at].out))
-            return true;
-    return false;
-}
-
 static void check_option(const scene *s, uint32_t node, uint32_t option)
 {
     const planner_solve_option *o = &s->c.options[option];
@@ -292,7 +281,7 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
         assert_true(isfinite(p->ns) && p->ns > 0);
         if (p->joins) { /* of three and more sums one piece stands for all */
             taken++;
-            sum += is_replica(s, o, j) ? 0 : area(&p->out);
+            sum += area(&p->out);
             continue;
         }
         assert_int_equal(cut.sources[at + j], node);
@@ -301,7 +290,7 @@ static void check_option(const scene *s, uint32_t node, uint32_t option)
         check_needs(s, &cut, at + j, node, p);
         if (p->partial)
             continue;
-        sum += is_replica(s, o, j) ? 0 : area(&p->out);
+        sum += area(&p->out);
         if (part->n_outputs) {
             planner_box box = box_of(cut.graph, part->outputs[0], NULL);
             assert_true(same_box(&box, &p->out));
@@ -533,13 +522,10 @@ static void test_contention(void **state)
     while ((option = next_pair(&s, down, CORE_AXIS_CHANNELS, &at)) !=
            UINT32_MAX) {
         const planner_solve_option *o = &s.c.options[option];
-        const uint32_t n_joins = s.c.cuts[o->first_piece].adds ? 2 : 1;
-        assert_int_equal(o->n_pieces, 2 + n_joins);
-        for (uint32_t i = 0; i < n_joins; i++) {
-            assert_true(s.c.pieces[o->first_piece + 2 + i].joins);
-            assert_int_equal(s.c.pieces[o->first_piece + i].device,
-                             s.c.pieces[o->first_piece + 2 + i].device);
-        }
+        assert_int_equal(o->n_pieces, 3);
+        assert_true(s.c.pieces[o->first_piece + 2].joins);
+        assert_int_equal(s.c.pieces[o->first_piece].device,
+                         s.c.pieces[o->first_piece + 2].device);
         if (share_of(&s, option, CORE_AXIS_CHANNELS, 0) == 300)
             assert_true(fabs(s.c.pieces[o->first_piece].ns -
                              s.c.pieces[o->first_piece + 1].ns) < 100);

@@ -149,6 +149,22 @@ class Chips(cli.Case):
         self.assertAlmostEqual(rows[1]["predicted_ts"] / rows[1]["avg_ts"], 1,
                                delta=.1)
 
+    def test_token_on_two_cards(self):
+        """Both compute norms and sums, so that they meet twice a layer."""
+        with tempfile.TemporaryDirectory() as cache:
+            both, one = [self.good(
+                "bench", "--conf", os.path.join(CHIPS, "two-cards.ini"),
+                "--set", "npu_sim:first.bandwidth=800",
+                "--set", "npu_sim:second.bandwidth=800",
+                "--devices", devices, "--set", "npu_sim.compute=off",
+                "--set", "core.plan=auto", "--set", "core.cache_dir=" + cache,
+                "-m", "synth:llama2-7b:q8_0:zero", "-p", "0", "-n", "8",
+                "-r", "1", "-q", "-o", "json").json[0]
+                for devices in ("npu_sim", "npu_sim:first")]
+        self.assertGreater(both["avg_ts"], 1.4 * one["avg_ts"])
+        self.assertAlmostEqual(both["predicted_ts"] / both["avg_ts"], 1,
+                               delta=.02)
+
     def test_predicted_one_by_one(self):
         """Where one device works, several batches are asked for in vain: what
         is predicted is all of them, also with a shorter one behind."""
