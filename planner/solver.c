@@ -237,7 +237,8 @@ clv_status planner_solver_search(planner_solver *v)
     CLV_TRY(tell(v));
     if (planner_solver_streams(&v->c))
         return consider_search(v, 0);
-    /* The forecast sees what replicas read of the memory that devices share. */
+    /* Forecasts may differ from the search, so one choice has no replicas from
+     * a beam. */
     CLV_TRY(consider_search(v, (PLANNER_BEAMS & ~PLANNER_STAGE_LOOK_AHEAD) |
                                    PLANNER_STAGE_REPLICAS));
     CLV_TRY(consider_search(v, PLANNER_BEAMS & ~PLANNER_STAGE_FIRST_DONE));
