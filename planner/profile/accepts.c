@@ -1,6 +1,7 @@
 #include "accepts.h"
 #include "../../core/device/caps.h"
 #include "../../core/device/loss.h"
+#include "../../core/graph/tensor.h"
 
 #include <stdio.h>
 
@@ -60,6 +61,22 @@ static bool strides_fit(const clv_graph *graph, const clv_node *node,
     return true;
 }
 
+/* Whether the device can hold the node's weights or reach them where they are;
+ * else clv_last_error() says why not. Those of measurements have no memory. */
+static bool weights_fit(const clv_graph *graph, const clv_node *node,
+                        const clv_device *dev)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const uint32_t value = node->inputs[i];
+        const clv_tensor *weight =
+            value == CLV_NO_TENSOR ? NULL : graph->values[value].weight;
+        uint32_t holding;
+        if (weight && core_tensor_holding(weight, dev, 1, true, &holding))
+            return false;
+    }
+    return true;
+}
+
 bool planner_accepts(const clv_graph *graph, const clv_node *node,
                      const clv_device *dev, const clv_op_caps *caps,
                      char reason[PLANNER_REASON_SIZE])
@@ -80,6 +97,8 @@ bool planner_accepts(const clv_graph *graph, const clv_node *node,
         why = "its rows must be a multiple of more bytes than these have";
     else if (node->variant && !core_caps_variant(caps, node->variant))
         why = "it does not list this variant of it";
+    else if (!weights_fit(graph, node, dev))
+        why = clv_last_error();
     snprintf(reason, PLANNER_REASON_SIZE, "%s", why ? why : "");
     return !why;
 }

@@ -5,7 +5,7 @@
 #include "../../core/graph/graph.h"
 
 /* If not, why not. */
-#define PLANNER_REASON_SIZE 160
+#define PLANNER_REASON_SIZE 320
 bool planner_accepts(const clv_graph *graph, const clv_node *node,
                      const clv_device *dev, const clv_op_caps *caps,
                      char reason[PLANNER_REASON_SIZE]);

@@ -236,6 +236,37 @@ static void test_no_help(void **state)
     }
 }
 
+/* No device gets a node whose weight is larger than what it reaches at once. */
+static void check_reach(const char *settings)
+{
+    enum { REACH = 15000 };
+    world w;
+    uint32_t larger = 0;
+    open_made_up(&w, settings);
+    assert_ok(clv_profile_graph(w.ctx, w.l.graph, NULL));
+    clv_plan *plan = plan_for(&w, NULL, 0);
+    for (uint32_t i = 0; i < plan->n_loads; i++) {
+        const core_load *load = &plan->loads[i];
+        if (clv_tensor_size(plan->graph->values[load->weight].weight) <= REACH)
+            continue;
+        assert_string_equal(clv_device_id(plan->devices[load->device].dev),
+                            "ref:1");
+        larger++;
+    }
+    assert_true(larger > 0);
+    clv_plan_destroy(plan);
+    close_world(&w);
+}
+
+static void test_reach(void **state)
+{
+    (void)state;
+    made_up.slowness[0] = made_up.slowness[1] = 1;
+    made_up.submit = 0;
+    check_reach("ref.max_buffer0=15000");
+    check_reach("ref.max_buffer0=15000 core.plan=first");
+}
+
 /* Nodes that compute, where the next one runs on another device. */
 static uint32_t count_changes(const clv_plan *plan)
 {
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_front),
         cmocka_unit_test(test_same_hardware),
         cmocka_unit_test(test_no_help),
+        cmocka_unit_test(test_reach),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
 }
