@@ -15,15 +15,21 @@
 /* What those who use a state, or a weight or a view of one, ask for. */
 typedef struct preference {
     bool used, off; /* off: it stays as it is */
-    uint32_t device, layout;
+    uint32_t layout;
     uint8_t axes[2];        /* as ATTENTION reads it; NONE: none does */
     clv_tensor_desc linear; /* as it is */
 } preference;
 
 typedef struct preferences {
     preference *of; /* [n] by value of plan->graph */
-    uint32_t n;
+    bool *users;    /* [n][n_devices] */
+    uint32_t n, n_devices;
 } preferences;
+
+static bool *user_of(const preferences *p, clv_value value, uint32_t device)
+{
+    return &p->users[(size_t)value * p->n_devices + device];
+}
 
 /* Which dimension of a state is O and which is I, where a node says so. */
 static bool axes_of(const clv_node *node, uint32_t input, uint8_t axes[2])
@@ -48,38 +54,48 @@ static bool may_have(const clv_graph *graph, clv_value value)
 }
 
 static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
-                    uint32_t input, preference *all)
+                    uint32_t input, const preferences *p)
 {
     const clv_graph *graph = plan->graph;
     const clv_node *node = &graph->nodes[i];
     const clv_value value = node->inputs[input];
     const clv_value of =
         is_weight(graph, value) ? value : graph->values[value].base;
-    preference *w = &all[of];
+    preference *w = &p->of[of];
     uint8_t axes[2];
     if (!w->used) {
         *w = (preference){.used = true,
-                          .device = plan->parts[i].device,
                           .layout = caps[i].layouts[input],
                           .linear = graph->tensors[of]};
     }
-    w->off |= !may_have(graph, value) || w->device != plan->parts[i].device ||
-              w->layout != caps[i].layouts[input];
+    *user_of(p, of, plan->parts[i].device) = true;
+    w->off |=
+        !may_have(graph, value) || w->layout != caps[i].layouts[input];
     if (!axes_of(node, input, axes))
         return;
     w->off |= w->axes[0] && memcmp(w->axes, axes, sizeof axes);
     memcpy(w->axes, axes, sizeof axes);
 }
 
+/* All who use it use the same object, so there is one device. */
 static bool can_have_state(const clv_plan *plan, const clv_tensor_desc *desc,
-                           const preference *w)
+                           const preferences *p, clv_value value)
 {
-    const clv_device *dev = plan->devices[w->device].dev;
+    const preference *w = &p->of[value];
     uint64_t size;
-    return w->layout == CLV_LAYOUT_WEIGHTS && w->axes[0] && desc->rank == 2 &&
-           !core_desc_size(desc, NULL, &size) &&
-           (plan->devices[w->device].local ||
-            !core_tensor_can_share(dev, size, false));
+    uint32_t n = 0;
+    if (w->layout != CLV_LAYOUT_WEIGHTS || !w->axes[0] || desc->rank != 2 ||
+        core_desc_size(desc, NULL, &size))
+        return false;
+    for (uint32_t d = 0; d < p->n_devices; d++) {
+        if (!*user_of(p, value, d))
+            continue;
+        n++;
+        if (!plan->devices[d].local &&
+            core_tensor_can_share(plan->devices[d].dev, size, false))
+            return false;
+    }
+    return n == 1;
 }
 
 /* Whether the bytes of each row are one range of the tensor's. */
@@ -98,15 +114,19 @@ static bool has_rows(const clv_graph *graph, clv_value value,
                 core_row_bytes(desc->dtype, desc->dims[desc->rank - 1]));
 }
 
-/* Rows that are copied to memory of the device's own. The program that brings
- * them into the layout takes any number of its blocks. */
-static bool can_have_weight(const clv_plan *plan, clv_value value,
-                            const preference *w)
+/* Rows that are copied to memory of a device's own, of each that uses it. The
+ * program that brings them into the layout takes any number of its blocks. */
+static bool can_have_weight(const clv_plan *plan, const preferences *p,
+                            clv_value value)
 {
-    const core_plan_device *device = &plan->devices[w->device];
-    return w->layout == CLV_LAYOUT_PRIVATE && device->local &&
-           !(device->dev->info.flags & CLV_DEVICE_STATIC_SHAPES) &&
-           !w->linear.quant && has_rows(plan->graph, value, &w->linear);
+    const preference *w = &p->of[value];
+    for (uint32_t d = 0; d < p->n_devices; d++)
+        if (*user_of(p, value, d) &&
+            (!plan->devices[d].local ||
+             (plan->devices[d].dev->info.flags & CLV_DEVICE_STATIC_SHAPES)))
+            return false;
+    return w->layout == CLV_LAYOUT_PRIVATE && !w->linear.quant &&
+           has_rows(plan->graph, value, &w->linear);
 }
 
 /* Writes the preferences that are granted into the graph's tensors, the others
@@ -124,8 +144,8 @@ static uint32_t describe(clv_plan *plan, const preferences *p)
         const bool weight = is_weight(plan->graph, v);
         if (weight)
             memset(preferred.strides, 0, sizeof preferred.strides);
-        w->off |= !(weight ? can_have_weight(plan, v, w)
-                           : can_have_state(plan, &preferred, w));
+        w->off |= !(weight ? can_have_weight(plan, p, v)
+                           : can_have_state(plan, &preferred, p, v));
         plan->cut.graph->tensors[v] = w->off ? w->linear : preferred;
         n += !w->off && !weight;
     }
@@ -162,7 +182,7 @@ static clv_status ask_again(clv_plan *plan, uint32_t device,
     const clv_subgraph view = core_graph_view(plan->graph);
     bool any = false;
     for (clv_value v = 0; v < p->n && !any; v++)
-        any = p->of[v].used && !p->of[v].off && p->of[v].device == device;
+        any = !p->of[v].off && *user_of(p, v, device);
     if (!any)
         return CLV_OK;
     clv_status status =
@@ -213,7 +233,7 @@ static bool collect(const clv_plan *plan, const clv_op_caps *caps, bool states,
             const clv_value base = graph->values[value].base;
             if (is_weight(graph, value) ||
                 (states && graph->tensors[base].usage == CLV_USAGE_STATE))
-                add_use(plan, caps, i, j, p->of);
+                add_use(plan, caps, i, j, p);
         }
     for (clv_value v = 0; v < p->n; v++) {
         p->of[v].off |= p->of[v].layout == CLV_LAYOUT_LINEAR ||
@@ -226,13 +246,13 @@ static bool collect(const clv_plan *plan, const clv_op_caps *caps, bool states,
 clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool states,
                            bool *any)
 {
-    preferences p = {.n = plan->graph->n_tensors};
-    clv_status status = CLV_OK;
+    preferences p = {.n = plan->graph->n_tensors,
+                     .n_devices = plan->n_devices};
     *any = false;
     p.of = calloc(p.n + 1u, sizeof *p.of);
-    if (!p.of)
-        return core_no_memory("for a plan");
-    const bool preferred = collect(plan, caps, states, &p);
+    p.users = calloc(p.n + 1u, p.n_devices * sizeof *p.users);
+    clv_status status = p.of && p.users ? CLV_OK : core_no_memory("for a plan");
+    const bool preferred = !status && collect(plan, caps, states, &p);
     if (preferred && !plan->cut.graph) {
         status = core_cut_make(plan->source, plan->pieces, plan->n_pieces,
                                &plan->cut);
@@ -242,5 +262,6 @@ clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool states,
     if (preferred && !status)
         status = grant(plan, &p, caps, any);
     free(p.of);
+    free(p.users);
     return status;
 }

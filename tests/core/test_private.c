@@ -294,6 +294,61 @@ static void test_cut(void **state)
     }
 }
 
+/* What the plan of both devices gives, with so many copies in the layout, is
+ * what the first one alone gives. */
+static void check_both(fixture *f, const core_piece *pieces, uint32_t n,
+                       uint32_t n_private)
+{
+    clv_device *devices[] = {clv_context_device(f->t.ctx, 0),
+                             clv_context_device(f->t.ctx, 1)};
+    const clv_plan_params params = {.devices = devices, .n_devices = 2};
+    clv_plan *plans[2];
+    float *y[2];
+    plans[0] = plan_on(f, 0, NULL, 0);
+    assert_ok(
+        planner_from_pieces(f->t.ctx, f->g, &params, pieces, n, &plans[1]));
+    assert_int_equal(count_private(plans[1]), n_private);
+    for (uint32_t i = 0; i < 2; i++) {
+        clv_exec *exec;
+        assert_ok(clv_exec_create(plans[i], &exec));
+        y[i] = run(f, exec);
+        if (i)
+            check_objects(f->w, n_private);
+        clv_exec_destroy(exec);
+    }
+    assert_memory_equal(y[0], y[1], (size_t)(ROWS * f->out) * sizeof **y);
+    for (uint32_t i = 0; i < 2; i++) {
+        clv_plan_destroy(plans[i]);
+        free(y[i]);
+    }
+}
+
+/* Each device has its own copy of a weight that several read whole, if all of
+ * them want it in a layout of their own. */
+static void test_two_devices(void **state)
+{
+    (void)state;
+    const core_piece pieces[] = {{.node = 0},
+                                 {.node = 1, .device = 1},
+                                 {.node = 2, .device = 1},
+                                 {.node = 3}};
+    static const char *const settings[] = {
+        OWN " ref.memory1=local,coherent ref.weights1=private",
+        OWN " ref.memory1=local,coherent", OWN " ref.weights1=private"};
+    for (uint32_t i = 0; i < 3; i++) {
+        fixture f = begin(settings[i], CLV_DTYPE_Q8_0, OUT, IN);
+        const clv_value first =
+            clv_graph_matmul(f.g, f.x, f.weight, CLV_NO_TENSOR);
+        const clv_value second = clv_graph_matmul(
+            f.g, clv_graph_add(f.g, f.x, f.x), f.weight, CLV_NO_TENSOR);
+        f.y = clv_graph_add(f.g, first, second);
+        clv_graph_output(f.g, f.y, "y");
+        assert_ok(clv_graph_check(f.g));
+        check_both(&f, pieces, 4, i ? 0 : 2);
+        finish(&f);
+    }
+}
+
 /* What comes to the device in each run stays as it is. */
 static void test_streamed(void **state)
 {
@@ -440,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_streamed),
         cmocka_unit_test(test_not_granted),
