@@ -182,8 +182,21 @@ static uint64_t less_than(uint64_t fitting)
     return fitting - (fitting + LEFT_PART - 1) / LEFT_PART;
 }
 
+/* Once for the device, and each time for who wants to know all. */
+static void tell(const clv_host_api *host, const char *device, gpu_cache *cache,
+                 uint64_t most)
+{
+    const bool told =
+        __atomic_exchange_n(&cache->is_full, true, __ATOMIC_RELAXED);
+    clv_log(host, told ? CLV_LOG_DEBUG : CLV_LOG_WARN,
+            "%s: no memory for more than %.1f MiB of a program's repacked "
+            "weights; where they are missing, products of few rows go without, "
+            "others repack them in each run",
+            device, (double)most / 0x1p20);
+}
+
 clv_status gpu_compile_repacked(clv_plugin_device *dev, const char *device,
-                                const gpu_target *target,
+                                const gpu_target *target, gpu_cache *cache,
                                 const clv_compile *compile,
                                 gpu_try_compile try_compile,
                                 clv_plugin_program **out)
@@ -195,11 +208,7 @@ clv_status gpu_compile_repacked(clv_plugin_device *dev, const char *device,
            !clv_queue_usable(dev)) {
         most = again ? 0 : less_than(fitting);
         again = true;
-        clv_log(clv_base(dev)->host, CLV_LOG_WARN,
-                "%s: no memory for more than %.1f MiB of repacked weights; "
-                "where they are missing, products of few rows go without, "
-                "others repack them in each run",
-                device, (double)most / 0x1p20);
+        tell(clv_base(dev)->host, device, cache, most);
         status = try_compile(dev, compile, most, &fitting, out);
     }
     return status;

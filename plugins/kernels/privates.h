@@ -12,6 +12,7 @@
 typedef struct gpu_cache {
     pthread_mutex_t lock; /* held while new ones are filled, too */
     gpu_cached *list;
+    bool is_full; /* there was no memory for all weights; atomic */
 } gpu_cache;
 
 /* What a plugin does. */
@@ -59,9 +60,10 @@ typedef clv_status (*gpu_try_compile)(clv_plugin_device *dev,
                                       clv_plugin_program **out);
 /* Repacked weights are a second copy, for which there may be no memory though
  * the host allows it. Then tries again with a part of what there was memory
- * for, and at last without; a warning says so. device: its name for people. */
+ * for, and at last without; a warning says so once. device: its name for
+ * people. */
 clv_status gpu_compile_repacked(clv_plugin_device *dev, const char *device,
-                                const gpu_target *target,
+                                const gpu_target *target, gpu_cache *cache,
                                 const clv_compile *compile,
                                 gpu_try_compile try_compile,
                                 clv_plugin_program **out);

@@ -146,19 +146,21 @@ static cl_int wrap(ocl_buffer *buf)
     return buf->mem ? CL_SUCCESS : error;
 }
 
-/* Drivers put allocation off to the first use; it is to fail here. */
+cl_int ocl_allocate_now(clv_plugin_device *dev, cl_mem mem)
+{
+    const cl_int error = dev->cl->EnqueueMigrateMemObjects(
+        dev->side, 1, &mem, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL,
+        NULL);
+    return error ? error : dev->cl->Finish(dev->side);
+}
+
 static cl_int allocate(ocl_buffer *buf)
 {
     clv_plugin_device *dev = buf->dev;
     cl_int error = CL_SUCCESS;
     buf->mem = dev->cl->CreateBuffer(dev->context, CL_MEM_READ_WRITE,
                                      buf->base.size, NULL, &error);
-    if (!buf->mem)
-        return error;
-    error = dev->cl->EnqueueMigrateMemObjects(
-        dev->side, 1, &buf->mem, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
-        NULL, NULL);
-    return error ? error : dev->cl->Finish(dev->side);
+    return buf->mem ? ocl_allocate_now(dev, buf->mem) : error;
 }
 
 /* Memory of the host that the device reaches without another copy. */

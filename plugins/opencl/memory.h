@@ -56,6 +56,10 @@ clv_status ocl_buffer_flush(clv_plugin_buffer *buf, uint64_t offset,
 clv_status ocl_buffer_invalidate(clv_plugin_buffer *buf, uint64_t offset,
                                  uint64_t size);
 
+/* Drivers put allocation off to the first use of memory, where a failure would
+ * be one of the device. After this it has been made, or has failed. */
+cl_int ocl_allocate_now(clv_plugin_device *dev, cl_mem mem);
+
 /* Fails for memory that programs are not bound to. */
 clv_status ocl_buffer_check_bound(const clv_plugin_buffer *buf);
 

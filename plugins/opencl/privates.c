@@ -2,6 +2,10 @@
 #include "image.h"
 #include "program.h"
 
+/* Less lies with others in memory that the driver has: to ask for each would
+ * only take time. */
+#define LARGE ((uint64_t)1 << 20)
+
 static clv_status create(clv_plugin_program *prog, const gpu_private *code,
                          void *memory, uint64_t *size)
 {
@@ -16,7 +20,9 @@ static clv_status create(clv_plugin_program *prog, const gpu_private *code,
                                           *size ? *size : 1, NULL, &error);
     else
         error = ocl_image_create(dev, code, &p->memory, &p->behind);
-    if (p->memory)
+    if (p->memory && !dev->zero_copy && *size >= LARGE)
+        error = ocl_allocate_now(dev, p->behind ? p->behind : p->memory);
+    if (p->memory && !error)
         return CLV_OK;
     return ocl_fail(dev->base.host, error, "%s: %llu bytes for a program",
                     dev->label, (unsigned long long)*size);

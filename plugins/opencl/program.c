@@ -142,8 +142,8 @@ clv_status ocl_program_compile(clv_plugin_device *dev,
     clv_compile c;
     CLV_TRY(clv_queue_usable(dev));
     clv_read(&c, sizeof c, compile);
-    return gpu_compile_repacked(dev, dev->label, &dev->target, &c, try_compile,
-                                out);
+    return gpu_compile_repacked(dev, dev->label, &dev->target, &dev->cache, &c,
+                                try_compile, out);
 }
 
 clv_status ocl_program_info(clv_plugin_program *prog, clv_program_info *out)

@@ -130,8 +130,8 @@ clv_status vk_program_compile(clv_plugin_device *dev,
     CLV_TRY(clv_queue_usable(dev));
     CLV_TRY(vk_validated(dev->inst));
     clv_read(&c, sizeof c, compile);
-    return gpu_compile_repacked(dev, dev->label, &dev->target, &c, try_make,
-                                out);
+    return gpu_compile_repacked(dev, dev->label, &dev->target, &dev->cache, &c,
+                                try_make, out);
 }
 
 clv_status vk_program_info(clv_plugin_program *prog, clv_program_info *out)

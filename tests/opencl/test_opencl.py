@@ -136,7 +136,8 @@ class Text(OpenCL):
         some = self.good(*args, "opencl.repack_memory=300000")
         self.assertEqual(some.text, right.text)
         self.assertRegex(" ".join(some.err.split()),
-                         r"no memory for more than 0\.[23] MiB of repacked")
+                         r"no memory for more than 0\.[23] MiB of a program's "
+                         "repacked")
         self.assertNotIn("repacked", right.err)
 
     def test_is_the_reference_by_a_cache_of_q8_0(self):
