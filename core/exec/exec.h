@@ -65,8 +65,9 @@ typedef struct core_exec_run {
     double ns;       /* until the host went on; 0: no run, or it failed, or
                         another one was in flight meanwhile */
     uint64_t number; /* 1: it was the first */
-    double *part_ns; /* [plan->n_parts] by the devices' records: of a part whose
-                        work another part's kernel did, 0. NULL: not observed */
+    double *part_ns; /* [plan->n_parts] by the devices' records; parts that one
+                        kernel computes have its time by their work. NULL: not
+                        observed */
     /* Where it was observed: */
     core_exec_moments *steps; /* [plan->n_steps] */
     core_span *waits; /* [plan->n_waits + plan->n_queues] of the host, as

@@ -74,46 +74,120 @@ static uint64_t tick_ns(const clv_device *dev, const clv_calibration *c,
 /* ------------------------------------------------------------------------ */
 /* Sums                                                                      */
 
-/* The part that is node i of a step's program; false: there is none. */
-static bool find_part(const clv_plan *plan, uint32_t step, uint32_t i,
-                      uint32_t *part)
+/* The part that is node i of a step's program; past the step's last part: there
+ * is none. */
+static uint32_t find_part(const clv_plan *plan, uint32_t step, uint32_t i)
 {
     const core_step *s = &plan->steps[step];
-    for (uint32_t k = 0; k < s->n_parts; k++) {
-        *part = s->first_part + k;
-        if (!core_part_copies(plan, *part) && !i--)
-            return true;
-    }
-    return false;
+    uint32_t part = s->first_part;
+    for (; part < s->first_part + s->n_parts; part++)
+        if (!core_part_copies(plan, part) && !i--)
+            break;
+    return part;
 }
 
-/* The node's work counts for the kernel that took the longest: the others
- * prepare it or bring it to an end. */
-static void end_group(collection *c)
+/* What nodes have to do. */
+typedef struct work {
+    double bytes, flops;
+    double ns; /* the least that it takes at the device's best rates; where they
+                  are not known, bytes */
+} work;
+
+static work work_of(const collection *c, uint32_t part)
 {
     const clv_plan *plan = c->exec->plan;
-    group *g = &c->group;
-    uint32_t part = 0, node = 0, longest = 0;
-    bool known = g->n && find_part(plan, g->step, g->node, &part);
-    for (uint32_t i = 0; known && c->part_ns && i < g->n; i++)
-        c->part_ns[part] += g->kernels[i].ns;
-    if (!c->traced)
-        known = false;
-    if (known)
-        node = plan->parts[part].node;
+    work w = {0};
+    if (core_part_copies(plan, part) || !plan->node_work)
+        return w;
+    plan->node_work(plan->graph, plan->parts[part].node, c->run->symbols,
+                    &w.bytes, &w.flops);
+    w.ns = c->top_bytes > 0 && c->top_flops > 0
+               ? fmax(w.bytes / c->top_bytes, w.flops / c->top_flops)
+               : w.bytes;
+    return w;
+}
+
+/* The sum of the parts from first to end; *most: the one with the most. */
+static work sum_work(const collection *c, uint32_t first, uint32_t end,
+                     uint32_t *most)
+{
+    work sum = {0};
+    double most_ns = 0;
+    *most = first;
+    for (uint32_t p = first; p < end; p++) {
+        const work w = work_of(c, p);
+        sum.bytes += w.bytes;
+        sum.flops += w.flops;
+        sum.ns += w.ns;
+        if (w.ns > most_ns)
+            *most = p;
+        most_ns = fmax(most_ns, w.ns);
+    }
+    return sum;
+}
+
+/* Divides what the group's kernels took over these parts, by their work.
+ * Without any the first one has all. */
+static void divide_group(const collection *c, uint32_t first, uint32_t end,
+                         double work_ns)
+{
+    double ns = 0;
+    for (uint32_t i = 0; i < c->group.n; i++)
+        ns += c->group.kernels[i].ns;
+    if (!(work_ns > 0))
+        c->part_ns[first] += ns;
+    for (uint32_t p = first; p < end && work_ns > 0; p++)
+        c->part_ns[p] += ns * work_of(c, p).ns / work_ns;
+}
+
+/* Of a node: the work counts for the kernel that took the longest; the others
+ * prepare it or bring it to an end. */
+static void add_sums(const collection *c, const work *sum, const char *op)
+{
+    const group *g = &c->group;
+    uint32_t longest = 0;
     for (uint32_t i = 1; i < g->n; i++)
         if (g->kernels[i].ns > g->kernels[longest].ns)
             longest = i;
-    if (known && plan->node_work)
-        plan->node_work(plan->graph, node, c->run->symbols,
-                        &g->kernels[longest].bytes, &g->kernels[longest].flops);
-    for (uint32_t i = 0; c->traced && i < g->n; i++) {
-        if (known)
-            snprintf(g->kernels[i].op, sizeof g->kernels[i].op, "%s",
-                     core_op_name(plan->graph->nodes[node].op));
-        core_kernel_sums_add(plan->ctx, &g->kernels[i]);
+    for (uint32_t i = 0; i < g->n; i++) {
+        clv_kernel_sum one = g->kernels[i];
+        one.bytes = i == longest ? sum->bytes : 0;
+        one.flops = i == longest ? sum->flops : 0;
+        snprintf(one.op, sizeof one.op, "%s", op);
+        core_kernel_sums_add(c->exec->plan->ctx, &one);
     }
+}
+
+/* The group did the work of its node and of those before node `end`, which have
+ * no records: a kernel is recorded as the first node's that it computes. */
+static void end_group(collection *c, uint32_t end)
+{
+    const clv_plan *plan = c->exec->plan;
+    group *g = &c->group;
+    uint32_t most;
+    if (!g->n)
+        return;
+    const uint32_t first = find_part(plan, g->step, g->node);
+    const uint32_t last = find_part(plan, g->step, end);
+    const work sum = sum_work(c, first, last, &most);
+    if (c->part_ns && first < last)
+        divide_group(c, first, last, sum.ns);
+    if (c->traced)
+        add_sums(
+            c, &sum,
+            first < last
+                ? core_op_name(plan->graph->nodes[plan->parts[most].node].op)
+                : "");
     g->n = 0;
+}
+
+/* What follows without a record is the group's; what was done out of order is
+ * its own. */
+static uint32_t end_before(const group *g, uint32_t step, uint32_t node)
+{
+    return g->step != step  ? CLV_NO_TENSOR
+           : node > g->node ? node
+                            : g->node + 1;
 }
 
 static clv_kernel_sum one_run(const collection *c, const char *name, double ns)
@@ -134,7 +208,7 @@ static void add_node(collection *c, uint32_t step, const clv_trace_record *r,
 {
     group *g = &c->group;
     if (g->n && (g->step != step || g->node != r->node))
-        end_group(c);
+        end_group(c, end_before(g, step, r->node));
     g->step = step;
     g->node = r->node;
     c->steps[step].has_nodes = true;
@@ -283,7 +357,7 @@ static void collect(collection *c)
                        (double)(r->end - r->begin) * calibration->tick_ns);
         }
     } while (n == BATCH);
-    end_group(c);
+    end_group(c, CLV_NO_TENSOR);
     add_programs(c);
 }
 

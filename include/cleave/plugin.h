@@ -862,7 +862,8 @@ typedef struct clv_trace_record {
     clv_header header;
     uint64_t correlation;
     uint64_t begin, end; /* device ticks */
-    uint32_t node;       /* in the subgraph, CLV_NO_TENSOR: whole command */
+    uint32_t node;       /* in the subgraph, of several in one kernel the first;
+                            CLV_NO_TENSOR: whole command */
     uint32_t command;    /* index in the submit */
     char name[48];       /* kernel or op */
 } clv_trace_record;

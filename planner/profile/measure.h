@@ -57,8 +57,8 @@ typedef struct planner_sample {
     planner_reference reference; /* what it took meanwhile */
 } planner_sample;
 
-/* The time of a node that another node's kernel computes. Models are not fitted
- * to it. */
+/* The time of a node that takes none of its own. Models are not fitted to it.
+ */
 #define PLANNER_FREE_NS 1e-3
 
 /* CLV_ERR_UNSUPPORTED: the device does not take the work. */

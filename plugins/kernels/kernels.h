@@ -160,8 +160,8 @@ typedef struct gpu_kernel {
 
 typedef struct gpu_dispatch {
     uint32_t kernel; /* index */
-    uint32_t node;   /* of the subgraph, for traces */
-    gpu_arg *args;   /* [n_args of the kernel] */
+    uint32_t node; /* of the subgraph, the first that it computes: for traces */
+    gpu_arg *args; /* [n_args of the kernel] */
     gpu_expr params[GPU_MAX_PARAMS];
     gpu_expr groups[3]; /* work groups; 0 groups: nothing to do */
 } gpu_dispatch;

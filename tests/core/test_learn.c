@@ -203,6 +203,42 @@ static void test_forecast(void **state)
     close_world(&w);
 }
 
+/* What one kernel took for several nodes is divided among them by their work,
+ * and counts for all of it in the sums. */
+static void test_fused(void **state)
+{
+    (void)state;
+    const int64_t n = ROWS;
+    clv_kernel_sum sums[8];
+    double work[2] = {0}, flops;
+    world w;
+    clv_exec *exec;
+    ns_per_flop[0] = ns_per_flop[1] = 1e-5;
+    open_world(&w, "ref.trace_nodes0=2 ref.trace_fused0=2");
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    clv_plan *plan = plan_of(&w, false);
+    assert_ok(clv_exec_create(plan, &exec));
+    clv_trace_enable(w.ctx, true);
+    exec->observe = true;
+    assert_ok(clv_exec_run(exec, &n, 1));
+    const double *ns = exec->latest.part_ns;
+    assert_true(ns[0] > 0 && fabs(ns[1] / ns[0] - 1) < 1e-6);
+    const uint32_t n_sums = clv_trace_kernels(w.ctx, sums, 8);
+    for (uint32_t i = 0; i < 2; i++)
+        plan->node_work(plan->graph, i, &n, &work[i], &flops);
+    double bytes = 0, taken = 0;
+    for (uint32_t i = 0; i < n_sums; i++)
+        if (sums[i].op[0]) {
+            bytes += sums[i].bytes;
+            taken += sums[i].ns;
+        }
+    if (bytes != work[0] + work[1])
+        fail_msg("%g bytes, not %g", bytes, work[0] + work[1]);
+    assert_true(fabs(taken / (ns[0] + ns[1]) - 1) < 1e-6);
+    clv_exec_destroy(exec);
+    close_with(&w, plan);
+}
+
 /* Of prompts little is known, of single tokens much: a model that fits these
  * does not answer for those. */
 static void test_few_among_many(void **state)
@@ -615,6 +651,7 @@ int main(void)
                                        WITH_DIR(test_alone_as_promised),
                                        WITH_DIR(test_off),
                                        WITH_DIR(test_history),
+                                       WITH_DIR(test_fused),
                                        WITH_DIR(test_few_among_many)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static gpu_call make(void)
     gpu_tensor dst = a;
     gpu_call call;
     dst.index = 1;
-    gpu_call_init(&call, "one", text, 0, 64);
+    gpu_call_init(&call, "one", text, 64);
     gpu_call_use(&call, "#define USED 1\n");
     gpu_call_rows(&call, "a", &a, false);
     gpu_call_rows(&call, "dst", &dst, true);

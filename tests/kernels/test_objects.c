@@ -44,7 +44,7 @@ static gpu_code *make_trip(const gpu_target *target, const trip *t,
     gpu_operand bound, middle;
     b.code = calloc(1, sizeof *b.code);
     assert_non_null(b.code);
-    gpu_call_init(&call, "none", "", 0, 1);
+    gpu_call_init(&call, "none", "", 1);
     bound = middle = *gpu_call_rows(&call, "w", &from, false);
     middle.memory = GPU_MEMORY_PRIVATE;
     middle.sliced = true;
@@ -56,13 +56,13 @@ static gpu_code *make_trip(const gpu_target *target, const trip *t,
                      0);
     assert_int_equal(gpu_objects(&middle), b.code->n_privates);
     assert_int_equal(
-        gpu_convert(&b, 0, &bound, &middle,
+        gpu_convert(&b, &bound, &middle,
                     gpu_constant(weights ? (rows + pad - 1) / pad * pad : rows),
                     weights),
         0);
     bound.index = 1;
     assert_int_equal(
-        gpu_convert(&b, 0, &middle, &bound, gpu_constant(rows), false), 0);
+        gpu_convert(&b, &middle, &bound, gpu_constant(rows), false), 0);
     gpu_builder_finish(&b);
     return b.code;
 }

@@ -27,7 +27,7 @@ static const char text[] = "KERNEL\n{\n"
 static gpu_call make(const char *its_text, uint32_t dst)
 {
     gpu_call call;
-    gpu_call_init(&call, "one", its_text, dst, 64);
+    gpu_call_init(&call, "one", its_text, 64);
     call.wide = true;
     gpu_add_private_rows(&call, "a", 0, CLV_DTYPE_F32, gpu_constant(1), 64, 256,
                          false);
@@ -42,6 +42,7 @@ static void add(gpu_builder *b, const char *its_text, uint32_t dst)
     char *own = strdup(its_text);
     assert_non_null(own);
     const gpu_call call = make(own, dst);
+    b->node = dst;
     if (gpu_build_repeated(b, &call))
         fail_msg("%s", test_error());
     free(own);
@@ -178,6 +179,7 @@ static void test_groups(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         gpu_call call = make(text, 1 + i);
         call.groups[0] = gpu_constant(i ? 7 : 5);
+        b.node = 1 + i;
         assert_int_equal(gpu_build_repeated(&b, &call), CLV_OK);
     }
     assert_int_equal(gpu_build_kept(&b), CLV_OK);

@@ -208,6 +208,7 @@ clv_status gpu_build_calls(gpu_builder *b, const gpu_call *calls, uint32_t n,
 clv_status gpu_build(gpu_builder *b, const gpu_call *call, bool setup)
 {
     gpu_call whole = *call;
+    whole.node = b->node;
     if (!setup)
         CLV_TRY(gpu_build_kept(b));
     CLV_TRY(gpu_move(b, &whole));

@@ -129,7 +129,7 @@ typedef struct gpu_call {
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];
-    uint32_t node;
+    uint32_t node; /* the builder's */
 } gpu_call;
 
 /* Arguments of its kernel; those of its operands. */
@@ -162,6 +162,8 @@ typedef struct gpu_builder {
     gpu_repeated repeated;      /* the last of the run, not yet built */
     uint32_t max_kernels, max_setup, max_dispatches, max_privates;
     uint32_t n_known, max_known;
+    uint32_t node; /* what is built is recorded as this node's: the first of
+                      those that it computes */
 } gpu_builder;
 
 /* Makes the call's kernel unless the code has it, and appends its dispatch, to

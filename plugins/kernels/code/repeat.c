@@ -180,6 +180,7 @@ clv_status gpu_build_repeated(gpu_builder *b, const gpu_call *call)
 {
     gpu_repeated *kept = &b->repeated;
     gpu_call whole = *call;
+    whole.node = b->node;
     if (!b->target->repeats)
         return gpu_build(b, call, false);
     CLV_TRY(gpu_move(b, &whole));

@@ -27,9 +27,9 @@ static clv_status place_out(gpu_lowering *lowering, gpu_fusion *fusion,
                             const gpu_node *node, gpu_chain *chain,
                             const gpu_tensor *out)
 {
-    return chain->sets ? gpu_row_map(lowering, node->index, &chain->ids,
-                                     &chain->state, &chain->map)
-                       : gpu_place(fusion, &lowering->builder, node, out);
+    return chain->sets
+               ? gpu_row_map(lowering, &chain->ids, &chain->state, &chain->map)
+               : gpu_place(fusion, &lowering->builder, node, out);
 }
 
 /* The node with what follows it in its kernel. */
@@ -94,14 +94,10 @@ static clv_status lower_step(gpu_lowering *lowering, gpu_fusion *fusion,
                           (unsigned)node->index);
 }
 
-/* What is kept. */
-static clv_status lower_series(gpu_lowering *lowering, gpu_fusion *fusion,
-                               gpu_series *series)
+/* The steps that are kept. */
+static clv_status lower_steps(gpu_lowering *lowering, gpu_fusion *fusion,
+                              gpu_series *series, uint32_t n)
 {
-    const uint32_t n = series ? series->n : 0;
-    if (!n)
-        return CLV_OK;
-    series->n = 0;
     if (n == 1 && !gpu_series_pays(&series->steps[0]))
         return lower_step(lowering, fusion, series);
     for (uint32_t i = 0; i < n; i++) {
@@ -113,6 +109,21 @@ static clv_status lower_series(gpu_lowering *lowering, gpu_fusion *fusion,
                               &fused->members[k].sets, &fused->members[k].out));
     }
     return gpu_series_lower(lowering, series->steps, n);
+}
+
+/* What is kept, which began at an earlier node. */
+static clv_status lower_series(gpu_lowering *lowering, gpu_fusion *fusion,
+                               gpu_series *series)
+{
+    const uint32_t n = series ? series->n : 0;
+    const uint32_t node = lowering->builder.node;
+    if (!n)
+        return CLV_OK;
+    series->n = 0;
+    lowering->builder.node = series->nodes[0].index;
+    CLV_TRY(lower_steps(lowering, fusion, series, n));
+    lowering->builder.node = node;
+    return CLV_OK;
 }
 
 static clv_status lower_group(gpu_lowering *lowering, gpu_fusion *fusion,
@@ -152,6 +163,7 @@ static clv_status lower_node(gpu_lowering *lowering, gpu_fusion *fusion,
 {
     gpu_node node;
     gpu_replaced replaced;
+    lowering->builder.node = index;
     gpu_check_node(lowering->target, fusion->graph, index, &node);
     if (node.caps.answer != CLV_ANSWER_YES)
         return clv_fail(lowering->builder.host, CLV_ERR_UNSUPPORTED,

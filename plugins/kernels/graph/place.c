@@ -137,7 +137,7 @@ static clv_status make_copy(gpu_fusion *f, gpu_builder *b, const gpu_node *node,
     gpu_operand dst = src;
     dst.memory = GPU_MEMORY_PRIVATE;
     dst.index = index;
-    status = gpu_convert(b, node->index, &src, &dst, src.width, false);
+    status = gpu_convert(b, &src, &dst, src.width, false);
     f->busy[index] = 1 + use->last;
     use->copy = 1 + index;
     return status;

@@ -3,12 +3,11 @@
 #include "lower/fused.h"
 
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
-                   uint32_t node, uint32_t group)
+                   uint32_t group)
 {
     memset(call, 0, sizeof *call);
     call->name = call->variant = name;
     call->text = text;
-    call->node = node;
     call->local[0] = group;
     call->local[1] = call->local[2] = 1;
 }

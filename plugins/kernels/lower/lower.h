@@ -67,7 +67,7 @@ clv_status gpu_share_scratch(gpu_lowering *lowering, gpu_scratch kind,
 /* A call of a template, of groups x 1 x 1 work items; variant is the name too.
  */
 void gpu_call_init(gpu_call *call, const char *name, const char *text,
-                   uint32_t node, uint32_t group);
+                   uint32_t group);
 /* Adds text of helpers that the template uses. It must outlive the call. */
 void gpu_call_use(gpu_call *call, const char *text);
 /* Appends the call to what runs do, with the chain that is to be fused, if the

@@ -19,9 +19,9 @@ bool gpu_map_fits(const gpu_target *target, const clv_layout_map *map,
 
 /* A call from src to dst. */
 static void begin(gpu_call *call, const char *name, const char *text,
-                  uint32_t node, const gpu_operand *src, const gpu_operand *dst)
+                  const gpu_operand *src, const gpu_operand *dst)
 {
-    gpu_call_init(call, name, text, node, ITEMS);
+    gpu_call_init(call, name, text, ITEMS);
     call->operands[0] = *src;
     call->operands[0].name = "src";
     call->operands[0].written = false;
@@ -31,11 +31,11 @@ static void begin(gpu_call *call, const char *name, const char *text,
     call->n_operands = 2;
 }
 
-clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
+clv_status gpu_convert(gpu_builder *b, const gpu_operand *src,
                        const gpu_operand *dst, gpu_expr rows, bool setup)
 {
     gpu_call call;
-    begin(&call, "convert_layout", gpu_template_convert_layout, node, src, dst);
+    begin(&call, "convert_layout", gpu_template_convert_layout, src, dst);
     gpu_call_param(&call, "rows", rows);
     call.groups[0] = gpu_ceil(dst->channels, 4 * ITEMS);
     call.groups[1] = rows;
@@ -129,12 +129,11 @@ void gpu_use_objects(gpu_call *call, const gpu_node *product)
 }
 
 /* Integers, as words of bytes or nibbles. */
-static clv_status convert_words(gpu_builder *b, uint32_t node,
-                                const gpu_operand *src, const gpu_operand *dst,
-                                int64_t rows)
+static clv_status convert_words(gpu_builder *b, const gpu_operand *src,
+                                const gpu_operand *dst, int64_t rows)
 {
     gpu_call call;
-    begin(&call, "convert_words", gpu_template_convert_words, node, src, dst);
+    begin(&call, "convert_words", gpu_template_convert_words, src, dst);
     gpu_call_define(&call, "BITS", gpu_packed_bits(src->dtype));
     gpu_call_param(&call, "rows", gpu_constant(rows));
     gpu_call_param(&call, "channels", src->channels);
@@ -162,8 +161,7 @@ static clv_status place_scales(gpu_lowering *lowering, const gpu_node *product,
     const gpu_operand *scale = gpu_add_private_rows(
         call, "scale", index, dtype, gpu_constant(count), n, bytes * n, false);
     gpu_call_param(call, "group", gpu_constant(group));
-    begin(&setup, "convert_scales", gpu_template_convert_scales, product->index,
-          bound, scale);
+    begin(&setup, "convert_scales", gpu_template_convert_scales, bound, scale);
     gpu_call_define(&setup, "GROUP", group);
     setup.groups[0] = gpu_constant((n + ITEMS - 1) / ITEMS);
     setup.groups[1] = gpu_constant(count);
@@ -189,9 +187,8 @@ clv_status gpu_weights_place(gpu_lowering *lowering, const gpu_node *product,
     CLV_TRY(
         gpu_build_objects(b, &w->map, w->storage, w->dtype, true, &w->index));
     if (!gpu_is_integers(d->dtype))
-        return gpu_convert(b, product->index, &bound, w, gpu_constant(rows),
-                           true);
-    CLV_TRY(convert_words(b, product->index, &bound, w, rows));
+        return gpu_convert(b, &bound, w, gpu_constant(rows), true);
+    CLV_TRY(convert_words(b, &bound, w, rows));
     return d->quant ? CLV_OK
                     : place_scales(lowering, product, &bound, count, call);
 }

@@ -15,7 +15,7 @@ bool gpu_map_fits(const gpu_target *target, const clv_layout_map *map,
 
 /* Appends what brings src into dst, both of as many channels; rows: of dst,
  * with its padding. Either may be an operand in slices. */
-clv_status gpu_convert(gpu_builder *b, uint32_t node, const gpu_operand *src,
+clv_status gpu_convert(gpu_builder *b, const gpu_operand *src,
                        const gpu_operand *dst, gpu_expr rows, bool setup);
 
 /* The name, in gpu_target.disabled, of all products with weights in objects. */

@@ -40,7 +40,7 @@ static clv_status quantise(gpu_lowering *lowering, const gpu_node *node,
     const int64_t row = row_bytes(node);
     gpu_call call;
     gpu_call_init(&call, "activations_tensor_int8",
-                  gpu_template_activations_tensor_int8, node->index, ITEMS);
+                  gpu_template_activations_tensor_int8, ITEMS);
     gpu_call_use(&call, gpu_template_packed);
     gpu_call_use(&call, gpu_template_activation_bytes);
     gpu_call_rows(&call, "x", &node->in[0], false);

@@ -66,8 +66,8 @@ bool gpu_attention_decode_fits(const gpu_node *node, const gpu_attention *s)
 /* Words that are 0 between dispatches: those that a program's nodes had before,
  * or new ones, which the setup writes. Dispatches run one after another, and a
  * device that does not end one is lost. */
-static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
-                               int64_t n, uint32_t *buffer)
+static clv_status get_counters(gpu_lowering *lowering, int64_t n,
+                               uint32_t *buffer)
 {
     gpu_builder *b = &lowering->builder;
     gpu_call call;
@@ -77,7 +77,7 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
     }
     CLV_TRY(gpu_build_private(b, (uint64_t)n * 4, true, buffer));
     b->code->privates[*buffer].own = true;
-    gpu_call_init(&call, "zeros", gpu_template_zeros, node->index, 64);
+    gpu_call_init(&call, "zeros", gpu_template_zeros, 64);
     gpu_add_private_rows(&call, "dst", *buffer, CLV_DTYPE_F32, gpu_constant(1),
                          n, 0, true);
     call.groups[0] = gpu_constant((n + 63) / 64);
@@ -88,14 +88,14 @@ static clv_status get_counters(gpu_lowering *lowering, const gpu_node *node,
 
 /* What groups leave for the one that reduces it. */
 static clv_status add_parts(gpu_lowering *lowering, gpu_call *call,
-                            const gpu_node *node, const gpu_attention *s)
+                            const gpu_attention *s)
 {
     const int64_t lists = gpu_attention_lists(s) * s->groups;
     const int64_t rows = lists * s->parts * s->queries, row = 4 * (s->dim + 4);
     uint32_t buffer, counters;
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_PARTS,
                               (uint64_t)(rows * row), &buffer));
-    CLV_TRY(get_counters(lowering, node, lists, &counters));
+    CLV_TRY(get_counters(lowering, lists, &counters));
     gpu_add_private_rows(call, "part", buffer, CLV_DTYPE_F32,
                          gpu_constant(rows), s->dim + 4, row, true);
     gpu_add_private_rows(call, "done", counters, CLV_DTYPE_I32,
@@ -111,7 +111,7 @@ clv_status gpu_attention_decode_add(gpu_lowering *lowering, gpu_call *call,
     gpu_call_use(call, gpu_template_cache_blocks);
     gpu_attention_operands(call, node, s);
     gpu_call_use(call, gpu_template_attention_decode_words);
-    CLV_TRY(add_parts(lowering, call, node, s));
+    CLV_TRY(add_parts(lowering, call, s));
     gpu_call_rows(call, "dst", &node->out, true);
     gpu_call_param(call, "groups", gpu_constant(s->groups));
     gpu_call_define(call, "DIM", s->dim);
@@ -133,8 +133,7 @@ clv_status gpu_attention_decode_lower(gpu_lowering *lowering,
     gpu_puts(&text, gpu_template_attention_decode_step);
     gpu_puts(&text, "}\n");
     clv_status status = text.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-    gpu_call_init(&call, "attention_decode_tensor", text.data, node->index,
-                  s->items);
+    gpu_call_init(&call, "attention_decode_tensor", text.data, s->items);
     gpu_use_tensor(&call, node->target, false);
     gpu_call_define(&call, "ITEMS", s->items);
     gpu_call_define(&call, "WARPS", s->items / 32);

@@ -85,7 +85,7 @@ static clv_status add_scores(gpu_lowering *lowering, const gpu_node *node,
                   : gpu_is_glsl(node->target)
                       ? gpu_template_attention_prefill_tensor_glsl
                       : gpu_template_attention_prefill_tensor_opencl,
-                  node->index, s->items);
+                  s->items);
     if (s->transposed)
         call.variant = tensor ? "attention_prefill_tensor_transposed"
                               : "attention_transposed";
@@ -116,7 +116,7 @@ static clv_status add_reduce(gpu_lowering *lowering, const gpu_node *node,
 {
     gpu_call call;
     gpu_call_init(&call, "attention_reduce", gpu_template_attention_reduce,
-                  node->index, s->items);
+                  s->items);
     add_partial(&call, "part", s, buffer, false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
     gpu_call_param(&call, "head_dim", gpu_constant(s->dim));

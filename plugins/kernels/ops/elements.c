@@ -14,8 +14,7 @@ static bool check_element(gpu_node *node)
 /* src to dst, both rows. */
 static void begin_copy(gpu_call *call, const char *name, const gpu_node *node)
 {
-    gpu_call_init(call, name, gpu_template_elementwise, node->index,
-                  GROUP_SLICES);
+    gpu_call_init(call, name, gpu_template_elementwise, GROUP_SLICES);
     call->local[1] = GROUP_ROWS;
     gpu_call_rows(call, "src", &node->in[0], false);
     const gpu_operand *dst = gpu_call_rows(call, "dst", &node->out, true);

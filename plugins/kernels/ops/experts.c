@@ -172,7 +172,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                   are_rows(node)             ? gpu_template_experts_rows
                   : gpu_experts_scored(node) ? gpu_template_experts_gemv_sum
                                              : gpu_template_experts_gemv,
-                  node->index, are_tiles(node) ? TILES_GROUP : GROUP);
+                  are_tiles(node) ? TILES_GROUP : GROUP);
     call.variant = name_of(node);
     if (!are_rows(node))
         gpu_call_use(&call, gpu_template_experts_ids);

@@ -99,8 +99,7 @@ static clv_status lower_sort(gpu_lowering *lowering, const gpu_node *node,
         return CLV_OK;
     lowering->order.ids = 0;
     lowering->halves_of = 0; /* they may be in the old order */
-    gpu_call_init(&call, "experts_sort", gpu_template_experts_sort, node->index,
-                  group);
+    gpu_call_init(&call, "experts_sort", gpu_template_experts_sort, group);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     gpu_experts_table(&call, node, *table, true);
     gpu_call_define(&call, "GROUP", group);
@@ -122,8 +121,7 @@ static clv_status lower_tiles(gpu_lowering *lowering, const gpu_node *node,
     const int64_t used = node->in[2].d.dims[1];
     const int64_t outputs = node->in[1].d.dims[1];
     gpu_call call;
-    gpu_call_init(&call, "experts_gemm", gpu_template_experts_gemm, node->index,
-                  ITEMS);
+    gpu_call_init(&call, "experts_gemm", gpu_template_experts_gemm, ITEMS);
     gpu_experts_operands(&call, node, first, count);
     gpu_expr tiles = call.operands[0].width;
     gpu_experts_table(&call, node, table, false);
@@ -157,7 +155,7 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
     const clv_op_attr *attr = &node->node.attr;
     gpu_call call;
     gpu_call_init(&call, "experts_gemm_reduce",
-                  gpu_template_experts_gemm_reduce, node->index, JOIN_ITEMS);
+                  gpu_template_experts_gemm_reduce, JOIN_ITEMS);
     gpu_call_rows(&call, "ids", &node->in[2], false);
     gpu_call_rows(&call, "scores", &node->in[3], false);
     add_private(&call, "parts", parts, CLV_DTYPE_F32, gpu_experts_places(node),

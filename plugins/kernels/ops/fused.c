@@ -219,13 +219,11 @@ void gpu_fused_add(gpu_call *call, const gpu_fused *fused,
 clv_status gpu_fused_prepare(gpu_lowering *lowering, const gpu_fused *fused,
                              uint32_t *tiles, uint32_t *angles)
 {
-    const gpu_node *first = &fused->members[0].product;
     *angles = 0;
     for (uint32_t i = 0; i < fused->n; i++) {
         const gpu_node *p = &fused->members[i].product;
         CLV_TRY(gpu_lower_tiles(lowering, p, 0, p->in[1].d.dims[0], &tiles[i]));
     }
-    return fused->rope
-               ? gpu_rope_angles(lowering, first->index, fused->rope, angles)
-               : CLV_OK;
+    return fused->rope ? gpu_rope_angles(lowering, fused->rope, angles)
+                       : CLV_OK;
 }

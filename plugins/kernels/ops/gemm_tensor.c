@@ -237,7 +237,7 @@ clv_status gpu_tensor_halves(gpu_lowering *lowering, const gpu_node *node,
         return CLV_OK;
     lowering->halves_of = 0;
     gpu_call_init(&call, "activations_tensor_f16",
-                  gpu_template_activations_tensor_f16, node->index, 256);
+                  gpu_template_activations_tensor_f16, 256);
     gpu_call_use(&call, gpu_template_packed);
     if (!gpu_is_glsl(node->target))
         gpu_call_use(&call, gpu_tensor_words(node->target));
@@ -326,7 +326,7 @@ void gpu_tensor_call(gpu_call *call, const gpu_node *node,
     gpu_call_init(call, "gemm_tensor",
                   gpu_is_glsl(node->target) ? gpu_template_gemm_tensor_glsl
                                             : gpu_template_gemm_tensor_opencl,
-                  node->index, (uint32_t)(s->wm * s->wn * 32));
+                  (uint32_t)(s->wm * s->wn * 32));
     call->variant = variant_name(node);
     use_texts(call, node, rows);
     add_x(call, node, x);
@@ -358,7 +358,7 @@ static clv_status lower_reduce(gpu_lowering *lowering, const gpu_node *node,
     const int64_t out = p->count;
     gpu_call call;
     gpu_call_init(&call, "gemm_tensor_reduce", gpu_template_gemm_tensor_reduce,
-                  node->index, 64);
+                  64);
     gpu_add_private_rows(&call, "part", sums, CLV_DTYPE_F32,
                          gpu_constant(s->split * gpu_max_rows(&node->in[0])),
                          out, 4 * out, false);

@@ -298,7 +298,7 @@ void gpu_wgmma_halves_call(gpu_call *call, const gpu_node *node,
     int64_t items, kept;
     choose_items(node->target, channels, &items, &kept);
     gpu_call_init(call, "activations_wgmma", gpu_template_activations_wgmma,
-                  node->index, (uint32_t)(items * ROWS));
+                  (uint32_t)(items * ROWS));
     gpu_call_use(call, gpu_template_packed);
     gpu_call_use(call, gpu_tensor_words(node->target));
     gpu_call_use(call, blocks->rows);
@@ -357,7 +357,7 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
         return CLV_OK;
     lowering->bytes.of = 0;
     gpu_call_init(&call, halves_name(node), gpu_template_activations_wgmma_int8,
-                  node->index, BYTES_ITEMS);
+                  BYTES_ITEMS);
     gpu_call_use(&call, gpu_template_packed);
     gpu_call_use(&call, gpu_template_activation_bytes);
     gpu_call_use(&call, gpu_tensor_words(node->target));
@@ -448,7 +448,7 @@ clv_status gpu_wgmma_begin(gpu_wgmma_call *out, gpu_lowering *lowering,
     if (out->words.failed)
         return CLV_ERR_NO_MEMORY;
     gpu_call_init(call, gpu_wgmma_name(node), gpu_template_gemm_wgmma_opencl,
-                  node->index, ITEMS);
+                  ITEMS);
     use_texts(call, node, blocks->rows, out->words.data);
     if (text)
         gpu_call_use(call, text);

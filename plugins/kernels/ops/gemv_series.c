@@ -334,8 +334,7 @@ static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
 
 /* The word by which groups meet, of all of a program's series: 0 at first, and
  * right for the next run whenever a run has ended. */
-static clv_status get_meeting(gpu_lowering *lowering, const gpu_node *node,
-                              uint32_t *buffer)
+static clv_status get_meeting(gpu_lowering *lowering, uint32_t *buffer)
 {
     gpu_builder *b = &lowering->builder;
     gpu_call call;
@@ -345,7 +344,7 @@ static clv_status get_meeting(gpu_lowering *lowering, const gpu_node *node,
     }
     CLV_TRY(gpu_build_private(b, 4, true, buffer));
     b->code->privates[*buffer].own = true;
-    gpu_call_init(&call, "zeros", gpu_template_zeros, node->index, 64);
+    gpu_call_init(&call, "zeros", gpu_template_zeros, 64);
     gpu_add_private_rows(&call, "dst", *buffer, CLV_DTYPE_F32, gpu_constant(1),
                          1, 0, true);
     lowering->meeting = *buffer + 1;
@@ -409,7 +408,7 @@ static clv_status add_operands(gpu_lowering *lowering, gpu_call *call,
     const int64_t blocks = passed_blocks(steps, n, s);
     if (blocks)
         CLV_TRY(add_passed(lowering, call, blocks));
-    CLV_TRY(get_meeting(lowering, s->product, &meeting));
+    CLV_TRY(get_meeting(lowering, &meeting));
     gpu_add_private_rows(call, "meeting", meeting, CLV_DTYPE_I32,
                          gpu_constant(1), 1, 4, true);
     return CLV_OK;
@@ -431,8 +430,7 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     gpu_puts(&text, "    }\n}\n");
     clv_status status =
         text.failed || locate.failed ? CLV_ERR_NO_MEMORY : CLV_OK;
-    gpu_call_init(&call, name_of(s.columns), text.data, s.product->index,
-                  gpu_series_items(&s));
+    gpu_call_init(&call, name_of(s.columns), text.data, gpu_series_items(&s));
     call.wide = true;
     gpu_use_tensor(&call, target, false);
     gpu_use_tiles(&call, target);

@@ -127,8 +127,7 @@ static const char lone[] =
 /* A call of the kernel of OpenCL C. */
 static void begin(gpu_call *call, const gpu_node *node, const char *text)
 {
-    gpu_call_init(call, "gemv_tensor", gpu_template_gemv_tensor_opencl,
-                  node->index, 1);
+    gpu_call_init(call, "gemv_tensor", gpu_template_gemv_tensor_opencl, 1);
     gpu_call_use(call, text);
     gpu_use_tensor(call, node->target, false);
     gpu_use_tiles(call, node->target);

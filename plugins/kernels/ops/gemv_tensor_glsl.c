@@ -219,7 +219,7 @@ static void begin(gpu_call *call, const gpu_node *node, const gpu_text *text,
                   shape s)
 {
     gpu_call_init(call, "gemv_tensor", gpu_template_gemv_tensor_glsl,
-                  node->index, s.warps * 32);
+                  s.warps * 32);
     gpu_call_use(call, text->data);
     if (has_dot(node))
         gpu_call_use(call, gpu_template_dot_int8);

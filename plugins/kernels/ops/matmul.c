@@ -284,8 +284,7 @@ static clv_status lower_bytes(gpu_lowering *lowering, const gpu_node *node,
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_QUANTS, size, &out->q));
     CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_QUANTS_SCALE, size / 8,
                               &out->scales));
-    gpu_call_init(&call, "activations_int8", gpu_template_activations_int8,
-                  node->index, 32);
+    gpu_call_init(&call, "activations_int8", gpu_template_activations_int8, 32);
     gpu_call_use(&call, gpu_template_packed);
     const gpu_operand *x = gpu_call_rows(&call, "x", &node->in[0], false);
     add_private(&call, node, "q", out->q, 4, true);
@@ -316,7 +315,7 @@ static clv_status lower_part(gpu_lowering *lowering, const gpu_node *node,
                              int64_t count)
 {
     gpu_call call;
-    gpu_call_init(&call, v->name, v->text, node->index, v->items);
+    gpu_call_init(&call, v->name, v->text, v->items);
     use_texts(&call, node, v);
     if (v->text == gpu_template_gemv)
         gpu_call_subgroups(&call, node->target, "gemv_subgroups");

@@ -35,7 +35,7 @@ static void begin_rows(gpu_call *call, const gpu_node *node, const char *text,
     list_variants(node, &variants);
     const uint32_t group = 1u << gpu_choice(target, &variants);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
-    gpu_call_init(call, clv_op_name(node->op->op), text, node->index, group);
+    gpu_call_init(call, clv_op_name(node->op->op), text, group);
     gpu_call_define(call, "GROUP", group);
     gpu_call_subgroups(call, target, subgroups);
     gpu_call_rows(call, "src", &node->in[0], false);
@@ -62,7 +62,6 @@ clv_status gpu_lower_add_norm(gpu_lowering *lowering, const gpu_node *add,
                lowering->target);
     call.name = "add_rms_norm";
     call.variant = call.subgroups ? call.variant : call.name;
-    call.node = add->index;
     call.operands[0].index = add->in[0].index;
     gpu_rows_extent(&add->in[0], &call.operands[0].width,
                     &call.operands[0].channels,
@@ -116,8 +115,7 @@ static clv_status lower_head_norm(gpu_lowering *lowering, const gpu_node *node)
     const uint32_t group = gpu_row_group(lowering->target, head);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
-    gpu_call_init(&call, "head_norm", gpu_template_head_norm, node->index,
-                  group);
+    gpu_call_init(&call, "head_norm", gpu_template_head_norm, group);
     gpu_call_define(&call, "GROUP", group);
     gpu_call_define(&call, "HEAD", head);
     gpu_call_define(&call, "SLICES", head_has_slices(node));

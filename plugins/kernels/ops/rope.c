@@ -36,7 +36,7 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
     gpu_call call;
     gpu_call_init(&call, "rope",
                   sliced ? gpu_template_rope_slices : gpu_template_rope,
-                  node->index, GROUP_PAIRS);
+                  GROUP_PAIRS);
     call.local[1] = GROUP_ROWS;
     gpu_call_rows(&call, "src", &node->in[0], false);
     const gpu_operand *dst = gpu_call_rows(&call, "dst", &node->out, true);
@@ -57,14 +57,13 @@ static clv_status lower_rope(gpu_lowering *lowering, const gpu_node *node)
     return gpu_add_run(lowering, &call);
 }
 
-static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
-                             const gpu_node *rope, uint32_t buffer)
+static clv_status add_angles(gpu_lowering *lowering, const gpu_node *rope,
+                             uint32_t buffer)
 {
     const int64_t pairs = rope->in[2].d.dims[0];
     const gpu_expr rows = gpu_rows(&rope->in[0]);
     gpu_call call;
-    gpu_call_init(&call, "rope_angles", gpu_template_rope_angles, node,
-                  GROUP_PAIRS);
+    gpu_call_init(&call, "rope_angles", gpu_template_rope_angles, GROUP_PAIRS);
     gpu_call_rows(&call, "pos", &rope->in[1], false);
     gpu_call_rows(&call, "freq", &rope->in[2], false);
     gpu_add_private_rows(&call, "rope", buffer, CLV_DTYPE_F32, rows, 2 * pairs,
@@ -75,8 +74,8 @@ static clv_status add_angles(gpu_lowering *lowering, uint32_t node,
     return gpu_add_run(lowering, &call);
 }
 
-clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
-                           const gpu_node *rope, uint32_t *buffer)
+clv_status gpu_rope_angles(gpu_lowering *lowering, const gpu_node *rope,
+                           uint32_t *buffer)
 {
     struct gpu_angles *angles = &lowering->angles;
     const uint32_t pos = rope->in[1].index, freq = rope->in[2].index;
@@ -89,7 +88,7 @@ clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
                               (uint64_t)gpu_max_rows(&rope->in[0]) * 8 *
                                   (uint64_t)rope->in[2].d.dims[0],
                               false, buffer));
-    CLV_TRY(add_angles(lowering, node, rope, *buffer));
+    CLV_TRY(add_angles(lowering, rope, *buffer));
     *angles = (struct gpu_angles){pos, freq, *buffer + 1, scale_of(rope)};
     return CLV_OK;
 }

@@ -6,5 +6,5 @@
 /* The private buffer that has for each position sine and cosine of each pair,
  * times the scale: rows of 2 floats a pair. Positions and frequencies do not
  * change in a run; ropes of the same share it. */
-clv_status gpu_rope_angles(gpu_lowering *lowering, uint32_t node,
-                           const gpu_node *rope, uint32_t *buffer);
+clv_status gpu_rope_angles(gpu_lowering *lowering, const gpu_node *rope,
+                           uint32_t *buffer);

@@ -61,7 +61,7 @@ static clv_status lower_from_tiles(gpu_lowering *lowering, const gpu_node *node)
     const int64_t rows = node->in[0].d.dims[0];
     gpu_call call;
     gpu_call_init(&call, "get_rows_tiles", gpu_template_get_rows_tiles,
-                  node->index, GROUP_SLICES);
+                  GROUP_SLICES);
     call.local[1] = GROUP_ROWS;
     gpu_use_tensor(&call, node->target, false);
     gpu_use_tiles(&call, node->target);
@@ -93,7 +93,7 @@ static clv_status lower_get_rows(gpu_lowering *lowering, const gpu_node *node)
         gpu_call_init(&call, scaled ? "get_rows_scaled" : "get_rows",
                       scaled ? gpu_template_get_rows_scaled
                              : gpu_template_get_rows,
-                      node->index, GROUP_SLICES);
+                      GROUP_SLICES);
         call.local[1] = GROUP_ROWS;
         gpu_operand *t = gpu_call_rows(&call, "table", table, false);
         t->offset = (uint64_t)(first * stride.constant);
@@ -128,7 +128,7 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
         lowering->target, node->in[1].d.dims[1] / (blocks ? 4 : 1));
     const int64_t each = (gpu_max_rows(&node->in[1]) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
-    gpu_call_init(&call, "set_rows", gpu_template_set_rows, node->index, group);
+    gpu_call_init(&call, "set_rows", gpu_template_set_rows, group);
     gpu_call_define(&call, "GROUP", group);
     gpu_call_define(&call, "BLOCKS", blocks);
     gpu_call_rows(&call, "dst", &node->in[0], true);
@@ -139,11 +139,11 @@ static clv_status lower_set_rows(gpu_lowering *lowering, const gpu_node *node)
     return gpu_add_run(lowering, &call);
 }
 
-static clv_status add_map(gpu_lowering *lowering, uint32_t node,
-                          const gpu_tensor *ids, int64_t rows, uint32_t buffer)
+static clv_status add_map(gpu_lowering *lowering, const gpu_tensor *ids,
+                          int64_t rows, uint32_t buffer)
 {
     gpu_call call;
-    gpu_call_init(&call, "row_map", gpu_template_row_map, node, GROUP_SLICES);
+    gpu_call_init(&call, "row_map", gpu_template_row_map, GROUP_SLICES);
     const gpu_operand *from = gpu_call_rows(&call, "ids", ids, false);
     gpu_operand *to = gpu_call_rows(&call, "map", ids, true);
     to->memory = GPU_MEMORY_PRIVATE;
@@ -153,9 +153,8 @@ static clv_status add_map(gpu_lowering *lowering, uint32_t node,
     return gpu_add_run(lowering, &call);
 }
 
-clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
-                       const gpu_tensor *ids, const gpu_tensor *state,
-                       uint32_t *buffer)
+clv_status gpu_row_map(gpu_lowering *lowering, const gpu_tensor *ids,
+                       const gpu_tensor *state, uint32_t *buffer)
 {
     const int64_t rows = state->d.dims[0];
     for (uint32_t i = 0; i < lowering->n_maps; i++)
@@ -166,7 +165,7 @@ clv_status gpu_row_map(gpu_lowering *lowering, uint32_t node,
         }
     CLV_TRY(gpu_build_private(&lowering->builder, 4 * (uint64_t)ids->d.dims[0],
                               false, buffer));
-    CLV_TRY(add_map(lowering, node, ids, rows, *buffer));
+    CLV_TRY(add_map(lowering, ids, rows, *buffer));
     if (lowering->n_maps < GPU_MAX_ROW_MAPS)
         lowering->maps[lowering->n_maps++] =
             (struct gpu_row_map){ids->index, *buffer, rows};

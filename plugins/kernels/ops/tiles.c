@@ -239,7 +239,7 @@ static clv_status lower_row_scales(gpu_lowering *lowering, const gpu_node *node,
     const int64_t row = gpu_tiles_row(node->target, &node->in[1].d);
     gpu_call call;
     gpu_call_init(&call, "convert_row_scales", gpu_template_convert_row_scales,
-                  node->index, 64);
+                  64);
     gpu_operand *from = gpu_call_rows(&call, "w", &node->in[1], false);
     from->offset = (uint64_t)(first * from->strides[CLV_L_W].constant);
     from->width = gpu_constant(count);
@@ -267,14 +267,13 @@ static void begin_convert(gpu_call *call, const gpu_node *node, int64_t first,
     const bool shared = gpu_tiles_of(node->target, w).head_tiles > 1;
     if (shared)
         gpu_call_init(call, "convert_tiles_shared",
-                      gpu_template_convert_tiles_shared, node->index,
-                      16 * GROUP_TILES);
+                      gpu_template_convert_tiles_shared, 16 * GROUP_TILES);
     else if (integers)
         gpu_call_init(call, "convert_tiles", gpu_template_convert_tiles,
-                      node->index, 16 * GROUP_TILES);
+                      16 * GROUP_TILES);
     else
         gpu_call_init(call, "convert_tiles_floats",
-                      gpu_template_convert_tiles_floats, node->index, 64);
+                      gpu_template_convert_tiles_floats, 64);
     if (w->quant)
         gpu_call_use(call, gpu_template_scales);
     gpu_operand *from = gpu_call_rows(call, "w", &node->in[1], false);

@@ -13,8 +13,7 @@ static clv_status lower_top_k(gpu_lowering *lowering, const gpu_node *node)
         gpu_row_group(lowering->target, node->in[0].d.dims[1]);
     const int64_t each = (gpu_max_rows(&node->out) - 1) / GPU_MAX_GROUPS + 1;
     gpu_call call;
-    gpu_call_init(&call, clv_op_name(node->op->op), gpu_template_top_k,
-                  node->index, group);
+    gpu_call_init(&call, clv_op_name(node->op->op), gpu_template_top_k, group);
     gpu_call_define(&call, "NONZERO", node->op->op == CLV_OP_NONZERO);
     gpu_call_define(&call, "GROUP", group);
     gpu_call_rows(&call, "src", &node->in[0], false);

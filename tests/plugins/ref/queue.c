@@ -102,6 +102,8 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
 {
     const ref_command *c = &job->commands[index];
     const clv_subgraph *g = c->program->graph;
+    const uint32_t fused = dev->settings->trace_fused;
+    uint64_t begin = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++) {
         const clv_node *node = &g->nodes[i];
         ref_view in[CLV_MAX_INPUTS], scales[CLV_MAX_INPUTS], out;
@@ -118,9 +120,11 @@ static void run_program(clv_plugin_device *dev, const ref_job *job,
             ref_view_make(&g->tensors[node->outputs[0]], c->symbols, &out);
             out.data = c->data[node->outputs[0]];
         }
-        uint64_t begin = ref_ticks(dev);
+        if (i % fused == 0)
+            begin = ref_ticks(dev);
         ref_run_node(node, in, &out);
-        record_node(dev, job, index, i, begin);
+        if (i % fused == fused - 1 || i + 1 == g->n_nodes)
+            record_node(dev, job, index, i - i % fused, begin);
     }
 }
 

@@ -75,6 +75,7 @@ typedef struct ref_settings {
     uint32_t pointers, descriptors; /* that it imports, CLV_HANDLE_* */
     ref_layouts states, weights;
     uint32_t trace_nodes; /* records of a node */
+    uint32_t trace_fused; /* nodes that have them together */
     uint32_t fail_after, delay_us, queue_depth, copy_queues, max_programs,
         tick_ns;
     uint32_t pointer_align, stride_align;

@@ -200,6 +200,7 @@ clv_status ref_settings_read(const clv_host_api *host, uint32_t device,
     out->is_virtual = read_bool(&r, "virtual");
     out->tick_ns = (uint32_t)read_count(&r, "tick_ns");
     out->trace_nodes = (uint32_t)read_count(&r, "trace_nodes");
+    out->trace_fused = (uint32_t)read_count(&r, "trace_fused");
     out->fail_after = (uint32_t)read_count(&r, "fail_after");
     out->delay_us = (uint32_t)read_count(&r, "delay_us");
     snprintf(out->driver, sizeof out->driver, REF_NAME " %.32s",

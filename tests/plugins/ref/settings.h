@@ -67,6 +67,8 @@
         REF_OPTION("tick_ns" i, INT, "1", 1, 1e6, "length of a tick"),         \
         REF_OPTION("trace_nodes" i, INT, "0", 0, 8,                            \
                    "records of each node, beside those of commands"),          \
+        REF_OPTION("trace_fused" i, INT, "1", 1, 8,                            \
+                   "nodes that are recorded as the first of them"),            \
         REF_OPTION("driver" i, STRING, "1", 0, 0, "version of the driver"),    \
         REF_OPTION("fail_after" i, INT, "0", 0, 1e6,                           \
                    "the submit that fails; 0: none"),                          \
