@@ -51,12 +51,20 @@ static uint64_t max_memory(const clv_host_api *host)
     return text ? strtoull(text, NULL, 10) << 20 : 0;
 }
 
+/* What drivers take themselves: on an H200 NVIDIA's takes 530 MiB for a context,
+ * and for each buffer of more than a MiB whole pages of 2 MiB. */
+static uint64_t reserve(uint64_t size)
+{
+    const uint64_t part = size / 16, most = (uint64_t)1 << 30;
+    return part < most ? part : most;
+}
+
 uint64_t gpu_memory_limit(const clv_host_api *host, uint64_t size, bool own)
 {
-    const uint64_t most = (uint64_t)512 << 20, limit = max_memory(host);
+    const uint64_t limit = max_memory(host);
     if (limit)
         return !size || limit < size ? limit : size;
-    return !own ? size : size - (size / 32 < most ? size / 32 : most);
+    return own ? size - reserve(size) : size;
 }
 
 gpu_budget gpu_budget_make(const clv_host_api *host, const char *plugin,
