@@ -16,6 +16,9 @@
 #define SOME_SAMPLES (2 * PLANNER_FIT_FEATURES)
 #define TRUSTED_FEW 0.5
 
+/* So many times as many rows, or as few, are about as many. */
+#define ALIKE 8
+
 static void destroy(void *profile)
 {
     planner_profile_destroy(profile);
@@ -92,12 +95,31 @@ static double scaled_roofline_ns(const planner_profile_device *dev,
     return above * roofline_ns(dev, workload);
 }
 
-/* Whether the model is better than the roofline. */
-static bool is_trusted(const planner_fit *fit)
+/* Whether there are at least FEW_SAMPLES of the same kind and of about as many
+ * rows. */
+static bool has_alike(const planner_profile_device *dev,
+                      const planner_workload *workload)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < dev->n_samples && n < FEW_SAMPLES; i++) {
+        const planner_sample *s = &dev->samples[i];
+        n += s->ns > PLANNER_FREE_NS && s->workload.n <= ALIKE * workload->n &&
+             workload->n <= ALIKE * s->workload.n &&
+             planner_workload_same_kind(&s->workload, workload);
+    }
+    return n == FEW_SAMPLES;
+}
+
+/* Whether the model is better than the roofline: it holds for most samples, and
+ * some are like the workload. Where nearly all are of single tokens, a model
+ * that holds for them may be off by any factor for prompts. */
+static bool is_trusted(const planner_profile_device *dev,
+                       const planner_fit *fit, const planner_workload *workload)
 {
     const planner_fit_error *error = &fit->held_out;
     return error->n >= FEW_SAMPLES && error->median <= TRUSTED &&
-           (error->n >= SOME_SAMPLES || error->p90 <= TRUSTED_FEW);
+           (error->n >= SOME_SAMPLES || error->p90 <= TRUSTED_FEW) &&
+           has_alike(dev, workload);
 }
 
 static bool cost_of(const planner_profile_device *dev,
@@ -119,7 +141,8 @@ static bool cost_of(const planner_profile_device *dev,
         return true;
     }
     double ns;
-    if (modelled && (is_trusted(&kind->fit) || !(dev->top_bytes > 0))) {
+    if (modelled &&
+        (!(dev->top_bytes > 0) || is_trusted(dev, &kind->fit, workload))) {
         planner_workload_features(workload, x);
         ns = planner_fit_predict(&kind->fit, x);
     } else if (dev->top_bytes > 0 && dev->top_flops > 0) {
