@@ -69,8 +69,7 @@ static void add_use(const clv_plan *plan, const clv_op_caps *caps, uint32_t i,
                           .linear = graph->tensors[of]};
     }
     *user_of(p, of, plan->parts[i].device) = true;
-    w->off |=
-        !may_have(graph, value) || w->layout != caps[i].layouts[input];
+    w->off |= !may_have(graph, value) || w->layout != caps[i].layouts[input];
     if (!axes_of(node, input, axes))
         return;
     w->off |= w->axes[0] && memcmp(w->axes, axes, sizeof axes);
@@ -246,8 +245,7 @@ static bool collect(const clv_plan *plan, const clv_op_caps *caps, bool states,
 clv_status planner_layouts(clv_plan *plan, clv_op_caps *caps, bool states,
                            bool *any)
 {
-    preferences p = {.n = plan->graph->n_tensors,
-                     .n_devices = plan->n_devices};
+    preferences p = {.n = plan->graph->n_tensors, .n_devices = plan->n_devices};
     *any = false;
     p.of = calloc(p.n + 1u, sizeof *p.of);
     p.users = calloc(p.n + 1u, p.n_devices * sizeof *p.users);

@@ -51,8 +51,8 @@ static uint64_t max_memory(const clv_host_api *host)
     return text ? strtoull(text, NULL, 10) << 20 : 0;
 }
 
-/* What drivers take themselves: on an H200 NVIDIA's takes 530 MiB for a context,
- * and for each buffer of more than a MiB whole pages of 2 MiB. */
+/* What drivers take themselves: on an H200 NVIDIA's takes 530 MiB for a
+ * context, and for each buffer of more than a MiB whole pages of 2 MiB. */
 static uint64_t reserve(uint64_t size)
 {
     const uint64_t part = size / 16, most = (uint64_t)1 << 30;
