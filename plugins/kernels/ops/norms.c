@@ -7,30 +7,12 @@ static bool check_rows(gpu_node *node)
     return rows <= INT32_MAX || gpu_no_more(node, "rows", rows, INT32_MAX);
 }
 
-/* Rows that leave most of a GPU idle. */
-#define FEW_ROWS 4
-
-/* For few rows it counts how long one takes, so it has an item for each slice,
- * where a group may have so many. */
-static uint32_t group_of(const gpu_target *target, int64_t channels,
-                         int64_t rows)
-{
-    uint32_t group = gpu_row_group(target, channels);
-    while (rows <= FEW_ROWS && group < 1024 && 4 * group < channels &&
-           2 * group <= target->max_group &&
-           2 * group <= target->max_group_size[0] &&
-           16 * group <= target->local_bytes)
-        group *= 2;
-    return group;
-}
-
 /* A variant's id is the group's size, as a power of two. */
 static void list_variants(const gpu_node *node, gpu_variants *out)
 {
     const gpu_target *target = node->target;
     const clv_tensor_desc *y = &node->out.d;
-    const uint32_t preferred =
-        group_of(target, y->dims[y->rank - 1], gpu_max_rows(&node->out));
+    const uint32_t preferred = gpu_row_group(target, y->dims[y->rank - 1]);
     out->preferred = gpu_size_class(preferred);
     snprintf(out->key, sizeof out->key, "%s-c%u-n%u", clv_op_name(node->op->op),
              gpu_size_class(y->dims[y->rank - 1]),
