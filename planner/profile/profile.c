@@ -16,6 +16,11 @@
 #define SOME_SAMPLES (2 * PLANNER_FIT_FEATURES)
 #define TRUSTED_FEW 0.5
 
+/* Of samples that take less, most may be the cost of beginning: it counts once
+ * for work that is so many times as much. */
+#define SHORT_NS 2e4
+#define MUCH 16
+
 /* So many times as many rows, or as few, are about as many. */
 #define ALIKE 8
 
@@ -85,14 +90,19 @@ static const planner_sample *nearest_sample(const planner_profile_device *dev,
     return best;
 }
 
-/* As far above the roofline as the sample of the same kind with the nearest
- * amount of work; where there is none, on the roofline. */
+/* As many times the roofline as the sample of the same kind with the nearest
+ * amount of work; where there is none, or a short one of much less work, the
+ * roofline, and what that sample took more than its own. */
 static double scaled_roofline_ns(const planner_profile_device *dev,
                                  const planner_workload *workload)
 {
     const planner_sample *s = nearest_sample(dev, workload);
-    const double above = s ? s->ns / roofline_ns(dev, &s->workload) : 1;
-    return above * roofline_ns(dev, workload);
+    const double ns = roofline_ns(dev, workload);
+    if (!s)
+        return ns;
+    const double least = roofline_ns(dev, &s->workload);
+    return s->ns < SHORT_NS && ns > MUCH * least ? ns + fmax(s->ns - least, 0)
+                                                 : s->ns / least * ns;
 }
 
 /* Whether there are at least FEW_SAMPLES of the same kind and of about as many

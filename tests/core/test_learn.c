@@ -281,6 +281,34 @@ static void test_few_among_many(void **state)
     check_few_among(40);
 }
 
+/* What a kernel takes to begin is not scaled up with the work. */
+static void test_short_sample(void **state)
+{
+    (void)state;
+    const int64_t one = 1;
+    planner_sample shown[2];
+    planner_cost c;
+    world w;
+    open_world(&w, "core.cache_dir=");
+    clv_device *dev = clv_context_device(w.ctx, 0);
+    planner_workload product;
+    planner_workload_of(w.graph, 0, NULL, &one, &product);
+    planner_workload bare = product;
+    product.n = product.in = product.out = 4096; /* shows the device's rates */
+    shown[0] = (planner_sample){.workload = product, .ns = 1e6};
+    bare.kind.op = CLV_OP_ADD;
+    bare.kind.weight_dtype = CLV_DTYPE_NONE;
+    bare.in = bare.out = 1024;
+    shown[1] = (planner_sample){.workload = bare, .ns = 1e4};
+    assert_ok(planner_profile_learn(w.profile, dev, shown, 2));
+    bare.n = 4096;
+    assert_true(planner_profile_cost(w.profile, dev, &bare, &c));
+    assert_false(c.measured);
+    if (!(c.ns > 1e4 && c.ns < 1e6))
+        fail_msg("%g ns", c.ns);
+    close_world(&w);
+}
+
 /* A plan that took longer than the others promise is left. */
 static void test_not_again(void **state)
 {
@@ -658,6 +686,7 @@ int main(void)
                                        WITH_DIR(test_off),
                                        WITH_DIR(test_history),
                                        WITH_DIR(test_fused),
-                                       WITH_DIR(test_few_among_many)};
+                                       WITH_DIR(test_few_among_many),
+                                       WITH_DIR(test_short_sample)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
