@@ -18,7 +18,7 @@
 
 /* Of samples that take less, most may be the cost of beginning: it counts once
  * for work that is so many times as much. */
-#define SHORT_NS 2e4
+#define SHORT_NS 5e4
 #define MUCH 16
 
 /* So many times as many rows, or as few, are about as many. */
