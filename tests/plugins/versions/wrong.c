@@ -13,7 +13,8 @@ CLV_PLUGIN_MANIFEST("name = wrong\n"
                     "devices = other\n");
 
 static clv_plugin_api table;
-static clv_option options[64];
+#define MAX_OPTIONS 128
+static clv_option options[MAX_OPTIONS];
 
 #define MEMBER(name)                                                           \
     {                                                                          \
@@ -82,6 +83,8 @@ static void make_table(void)
 {
     static clv_header loop = {sizeof loop, 0x4e57u, &loop};
     const char *wrong = getenv("CLEAVE_TEST_WRONG");
+    if (ref_api.n_options > MAX_OPTIONS)
+        abort();
     table = ref_api;
     memcpy(options, ref_api.options, ref_api.n_options * sizeof *options);
     table.options = options;
