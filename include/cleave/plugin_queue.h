@@ -181,7 +181,8 @@ struct clv_queue {
     uint64_t poll_ns;   /* how long a thread polls before it blocks */
     /* Whether the device, by what was handed to it, brings the timeline there
      * before it begins the submit, which is handed to it next; so nobody waits.
-     * With the lock held. NULL: it never does. */
+     * Of a flag, timeline NULL: whether the device waits for it without the
+     * host. With the lock held. NULL: it never does. */
     int (*is_ahead)(void *ctx, const clv_submit *submit,
                     const clv_timeline_point *point);
     clv_spin_state spin;
@@ -201,6 +202,7 @@ struct clv_plugin_timeline {
     uint32_t refs; /* the host's, and one for each point of a job */
     clv_status status;
     char message[CLV_MESSAGE_SIZE];
+    void (*release)(clv_plugin_timeline *tl); /* its memory; NULL: clv_free() */
 };
 
 /* With the lock held, given up meanwhile: until something has changed, or the
@@ -293,9 +295,11 @@ static inline void clv_timeline_move(clv_plugin_timeline *tl, uint64_t value,
     pthread_cond_broadcast(&tl->queue->changed);
 }
 
-static inline clv_status clv_timeline_create(clv_plugin_device *dev,
-                                             uint64_t value,
-                                             clv_plugin_timeline **out)
+/* In memory of the plugin's own, which is all zeros. release: called once
+ * nobody uses it, but not after a failure. */
+static inline clv_status clv_timeline_create_in(
+    clv_plugin_device *dev, uint64_t value, clv_plugin_timeline *tl,
+    void (*release)(clv_plugin_timeline *tl), clv_plugin_timeline **out)
 {
     clv_queue *queue = clv_base(dev)->queue;
     CLV_TRY(clv_queue_usable(dev));
@@ -303,15 +307,26 @@ static inline clv_status clv_timeline_create(clv_plugin_device *dev,
         return clv_fail(queue->host, CLV_ERR_INVALID,
                         "a timeline cannot begin at %#llx; stay below 2^63",
                         (unsigned long long)value);
-    clv_plugin_timeline *tl =
-        (clv_plugin_timeline *)clv_new(queue->host, sizeof *tl);
-    if (!tl)
-        return CLV_ERR_NO_MEMORY;
     tl->word = value;
     tl->queue = queue;
     tl->refs = 1;
+    tl->release = release;
     *out = tl;
     return CLV_OK;
+}
+
+static inline clv_status clv_timeline_create(clv_plugin_device *dev,
+                                             uint64_t value,
+                                             clv_plugin_timeline **out)
+{
+    const clv_host_api *host = clv_base(dev)->queue->host;
+    clv_plugin_timeline *tl = (clv_plugin_timeline *)clv_new(host, sizeof *tl);
+    if (!tl)
+        return CLV_ERR_NO_MEMORY;
+    const clv_status status = clv_timeline_create_in(dev, value, tl, NULL, out);
+    if (status)
+        clv_free(host, tl);
+    return status;
 }
 
 /* The memory stays until the last job that names it has ended. */
@@ -323,7 +338,11 @@ static inline void clv_timeline_destroy(clv_plugin_timeline *tl)
     pthread_mutex_lock(&queue->lock);
     uint32_t refs = --tl->refs;
     pthread_mutex_unlock(&queue->lock);
-    if (!refs)
+    if (refs)
+        return;
+    if (tl->release)
+        tl->release(tl);
+    else
         clv_free(queue->host, tl);
 }
 
@@ -437,6 +456,19 @@ static inline void clv_queue_sleep(clv_queue *queue,
     pthread_mutex_lock(&queue->lock);
 }
 
+/* With the lock held. Why the point, which has failed, has. */
+static inline clv_status clv_queue_failed_wait(const clv_timeline_point *point,
+                                               char *message)
+{
+    if (point->timeline) {
+        memcpy(message, point->timeline->message, CLV_MESSAGE_SIZE);
+        return point->timeline->status;
+    }
+    snprintf(message, CLV_MESSAGE_SIZE,
+             "another device's work that was waited for has failed");
+    return CLV_ERR_CANCELLED;
+}
+
 /* With the lock held. */
 static inline clv_status clv_queue_await(clv_queue *queue,
                                          const clv_submit *submit,
@@ -450,22 +482,14 @@ static inline clv_status clv_queue_await(clv_queue *queue,
     clv_queue_poll(queue, flag, point->value, queue->poll_ns);
     while ((word = clv_timeline_word(flag)) < point->value && !queue->stop &&
            !queue->lost) {
-        if (queue->is_ahead && point->timeline &&
-            queue->is_ahead(queue->ctx, submit, point))
+        if (queue->is_ahead && queue->is_ahead(queue->ctx, submit, point))
             return CLV_OK;
         clv_queue_sleep(queue, point, begin);
     }
     if (word < point->value)
         return clv_queue_check_stop(queue, message);
-    if (!(word & CLV_FLAG_FAILED))
-        return CLV_OK;
-    if (point->timeline) {
-        memcpy(message, point->timeline->message, CLV_MESSAGE_SIZE);
-        return point->timeline->status;
-    }
-    snprintf(message, CLV_MESSAGE_SIZE,
-             "another device's work that was waited for has failed");
-    return CLV_ERR_CANCELLED;
+    return word & CLV_FLAG_FAILED ? clv_queue_failed_wait(point, message)
+                                  : CLV_OK;
 }
 
 /* With the lock held, once the submit's waits are over, with that status:
@@ -503,15 +527,16 @@ clv_queue_begin(clv_queue *queue, const clv_submit *submit, char *message)
 static inline clv_status
 clv_queue_settle(clv_queue *queue, const clv_submit *submit, char *message)
 {
+    const uint64_t begin = clv_queue_now();
     for (uint32_t i = 0; i < submit->n_waits; i++) {
         const clv_timeline_point *point = &submit->waits[i];
-        const clv_plugin_timeline *tl = point->timeline;
-        while (tl && tl->word < point->value && !queue->lost)
-            clv_queue_pause(queue, UINT64_MAX / 2);
-        if (tl && tl->status) {
-            memcpy(message, tl->message, CLV_MESSAGE_SIZE);
-            return tl->status;
-        }
+        const uint64_t *flag =
+            point->timeline ? &point->timeline->word : point->flag;
+        uint64_t word;
+        while ((word = clv_timeline_word(flag)) < point->value && !queue->lost)
+            clv_queue_sleep(queue, point, begin);
+        if (word & CLV_FLAG_FAILED && (word & ~CLV_FLAG_FAILED) < point->value)
+            return clv_queue_failed_wait(point, message);
     }
     return CLV_OK;
 }

@@ -355,6 +355,55 @@ static void test_take(void **state)
     assert_int_equal(logged(), 12);
 }
 
+static int waits_itself; /* the device, for flags */
+
+static int is_ahead(void *ctx, const clv_submit *submit,
+                    const clv_timeline_point *point)
+{
+    (void)ctx, (void)submit;
+    return waits_itself && !point->timeline;
+}
+
+static void *raise_flag(void *flag)
+{
+    const struct timespec pause = {0, 5000000};
+    nanosleep(&pause, NULL);
+    __atomic_store_n((uint64_t *)flag, 5, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* A wait for another device's flag that the device does itself: the work is
+ * handed over before, and has ended no earlier than the flag says. */
+static void test_flag_ahead(void **state)
+{
+    uint64_t flag = 4;
+    const clv_timeline_point wait = {NULL, &flag, 5};
+    const clv_submit s = {.waits = &wait, .n_waits = 1};
+    clv_queue *queue = lock_fifo()->queue;
+    char message[CLV_MESSAGE_SIZE] = "";
+    pthread_t thread;
+    (void)state;
+    queue->is_ahead = is_ahead;
+    waits_itself = 1;
+    assert_int_equal(clv_queue_begin(queue, &s, message), CLV_OK);
+    assert_int_equal(pthread_create(&thread, NULL, raise_flag, &flag), 0);
+    assert_int_equal(clv_queue_settle(queue, &s, message), CLV_OK);
+    assert_int_equal(flag, 5);
+    pthread_join(thread, NULL);
+    flag = 4 | CLV_FLAG_FAILED;
+    assert_int_equal(clv_queue_settle(queue, &s, message), CLV_ERR_CANCELLED);
+    assert_non_null(strstr(message, "another device"));
+    flag = 5 | CLV_FLAG_FAILED; /* it had been reached */
+    assert_int_equal(clv_queue_settle(queue, &s, message), CLV_OK);
+    flag = 4;
+    waits_itself = 0;
+    assert_int_equal(pthread_create(&thread, NULL, raise_flag, &flag), 0);
+    assert_int_equal(clv_queue_begin(queue, &s, message), CLV_OK);
+    assert_int_equal(flag, 5);
+    pthread_join(thread, NULL);
+    unlock();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define STILL(name)                                                            \
     cmocka_unit_test_setup_teardown(name, setup_still, teardown_still)
@@ -362,10 +411,10 @@ static void test_take(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_waits),   TEST(test_beside), TEST(test_depth),
-        TEST(test_refused), TEST(test_older),  TEST(test_failure),
-        TEST(test_loss),    STILL(test_soon),  STILL(test_soon_waits),
-        STILL(test_take),
+        TEST(test_waits),   TEST(test_beside),      TEST(test_depth),
+        TEST(test_refused), TEST(test_older),       TEST(test_failure),
+        TEST(test_loss),    STILL(test_soon),       STILL(test_soon_waits),
+        STILL(test_take),   STILL(test_flag_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
