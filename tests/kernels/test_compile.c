@@ -563,6 +563,46 @@ static void test_ptx_series(void **state)
     assert_int_equal(c.kernels, 0);
 }
 
+/* What a series of one row may begin with: a sum that is written as well. */
+static void test_ptx_sums(void **state)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_K,
+                                      CLV_DTYPE_F16};
+    const int64_t n = 4096;
+    compiler c = {.all = all, .target = base};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    set_nvidia(&c.target);
+    c.target.wgmma_bytes = 232448;
+    c.target.max_group = c.target.max_group_size[0] = 1024;
+    c.target.series = true;
+    c.only = "gemv_series";
+    for (uint32_t i = 0; i < 3; i++) {
+        graph g;
+        graph_init(&g);
+        uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, n);
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t term = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, n);
+            uint32_t sum = T(CLV_DTYPE_F32,
+                             k ? CLV_USAGE_OUTPUT : CLV_USAGE_TRANSIENT, 1, n);
+            graph_node(&g, CLV_OP_ADD, sum, INPUTS(x, term));
+            x = sum;
+        }
+        uint32_t gain = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, n);
+        uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, n);
+        uint32_t w = T(dtypes[i], CLV_USAGE_WEIGHT, n, n);
+        uint32_t out = T(CLV_DTYPE_F32, CLV_USAGE_TRANSIENT, 1, n);
+        uint32_t seen = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, 1, n);
+        graph_node(&g, CLV_OP_RMS_NORM, y, INPUTS(x, gain));
+        graph_node(&g, CLV_OP_MATMUL, out, INPUTS(y, w));
+        graph_node(&g, CLV_OP_SOFTMAX, seen, INPUTS(out));
+        compiler_add(&c, &g);
+    }
+    compiler_finish(&c);
+    assert_int_equal(c.kernels, 3);
+}
+
 /* Products of one row with weights as bound. */
 static void test_ptx_scarce(void **state)
 {
@@ -710,6 +750,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ptx),
         cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_ptx_series),
+        cmocka_unit_test(test_ptx_sums),
         cmocka_unit_test(test_ptx_scarce),
         cmocka_unit_test(test_ptx_private_experts),
         cmocka_unit_test(test_ptx_private_tables),

@@ -32,6 +32,8 @@ typedef struct layer {
                          queries as heads */
     bool brief;       /* without products that are gated */
     uint32_t kernels; /* dispatches that they take as a series */
+    uint32_t terms;   /* partial sums, x among them, of as many channels, that
+                         come instead of the first product; 0: that comes */
     float odd;        /* a channel of the first x; 0: as the others */
 } layer;
 
@@ -50,6 +52,7 @@ typedef struct made {
     int64_t rows;
     uint32_t x;
     uint32_t seen, keys, values; /* of the last layer */
+    uint32_t sum;                /* of terms, which is an output; 0: none */
     uint32_t gains[2 * MAX_LAYERS], n_gains;
 } made;
 
@@ -175,6 +178,17 @@ static uint32_t add_gated(made *m, const layer *c, uint32_t middle)
     return add_sum(m, y, middle, c->hidden);
 }
 
+/* Of partial sums, those of other devices among them. */
+static uint32_t add_partial(made *m, const layer *c, uint32_t y)
+{
+    for (uint32_t i = 1; i < c->terms; i++) {
+        uint32_t other = add_rows(m, CLV_USAGE_INPUT, c->hidden);
+        y = i % 2 ? add_sum(m, y, other, c->hidden)
+                  : add_sum(m, other, y, c->hidden);
+    }
+    return y;
+}
+
 /* The layer's queries, and what the next one adds to. */
 static uint32_t add_layer(made *m, const layer *c, inputs *in)
 {
@@ -182,8 +196,13 @@ static uint32_t add_layer(made *m, const layer *c, inputs *in)
     uint32_t gain, y, x = in->x;
     if (c->past)
         x = add_past(m, c, x, in->pos);
-    y = add_product(m, c, x, c->heads, c->hidden);
+    y = c->terms ? add_partial(m, c, x)
+                 : add_product(m, c, x, c->heads, c->hidden);
     uint32_t middle = add_sum(m, y, in->before, c->hidden);
+    if (c->terms) {
+        m->sum = middle;
+        m->b.g.tensors[middle].usage = CLV_USAGE_OUTPUT;
+    }
     in->before = c->brief ? middle : add_gated(m, c, middle);
     y = add_norm(m, in->before, c->hidden, &gain);
     add_gain(m, gain);
@@ -288,6 +307,9 @@ static void run(runner *r, const gpu_target *target, layer c)
         c.rows > 2 ? "gemv_series_rows,gemv_tensor,gemv_fused" : "gemv_series";
     runner_set(r, &without);
     runner_run(r, &other.g, other.data, other.size, NULL);
+    if (m.sum)
+        assert_memory_equal(m.b.data[m.sum], other.data[m.sum],
+                            m.b.size[m.sum]);
     for (int64_t i = 0; i < m.rows; i++) {
         const int64_t row = CACHE_ROWS - 2 - i;
         compare(&m.b, &other, m.keys, row, HEAD, &c, i == 0, "keys");
@@ -491,12 +513,35 @@ static void test_series(void **state)
     runner_close(r);
 }
 
+/* That begin with a sum of what several devices have, and write it. */
+static void test_sums(void **state)
+{
+    gpu_target target;
+    runner *r = open_runner(&target);
+    layer c = base;
+    (void)state;
+    if (!r)
+        skip();
+    c.heads = c.hidden;
+    c.terms = 2;
+    run_odd(r, &target, c); /* the second step adds the sum, too */
+    c.terms = 4;
+    c.dtype = CLV_DTYPE_F16;
+    c.brief = true; /* there is one step alone */
+    run(r, &target, c);
+    c.terms = 5; /* one too many: a kernel for the first */
+    c.kernels = 5;
+    run(r, &target, c);
+    runner_close(r);
+}
+
 int main(int argc, char **argv)
 {
     all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_series),
+        cmocka_unit_test(test_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,70 @@ static bool find(const gpu_fusion *f, const gpu_node *node, gpu_fused *fused)
     return end_by_rows(f, node->index, fused);
 }
 
+/* ------------------------------------------------------------------------ */
+/* Sums                                                                     */
+
+/* The checked node of that op right behind `before`, if it reads what that one
+ * makes. */
+static bool find_next(const gpu_fusion *f, const gpu_node *before, uint32_t op,
+                      gpu_node *next)
+{
+    const uint32_t i = before->index + 1;
+    const clv_node *n =
+        i < f->graph->n_nodes ? clv_graph_node(f->graph, i) : NULL;
+    if (!n || n->op != op || f->covered[i] ||
+        (n->inputs[0] != before->out.index &&
+         (op != CLV_OP_ADD || n->inputs[1] != before->out.index)))
+        return false;
+    gpu_check_node(f->target, f->graph, i, next);
+    return next->caps.answer == CLV_ANSWER_YES;
+}
+
+/* Whether nobody but one node reads the transient. */
+static bool is_read_once(const gpu_fusion *f, const gpu_tensor *t)
+{
+    return is_single(f, t) && f->uses[t->index].reads == 1;
+}
+
+/* What the node adds up, and those right behind it that add to that. */
+static void gather_sum(const gpu_fusion *f, gpu_node *last, gpu_sum *sum)
+{
+    gpu_node next;
+    sum->terms[sum->n++] = last->in[1];
+    while (sum->n < GPU_MAX_TERMS && is_read_once(f, &last->out) &&
+           find_next(f, last, CLV_OP_ADD, &next) &&
+           clv_same_shape(&next.in[0].d, &next.in[1].d)) {
+        sum->terms[sum->n++] =
+            next.in[next.in[0].index == last->out.index ? 1 : 0];
+        *last = next;
+    }
+}
+
+bool gpu_fused_find_sum(const gpu_fusion *f, const gpu_node *node,
+                        gpu_fused *fused, gpu_sum *sum)
+{
+    gpu_node last = *node, norm;
+    memset(sum, 0, sizeof *sum);
+    if (f->off || node->node.op != CLV_OP_ADD ||
+        !clv_same_shape(&node->in[0].d, &node->in[1].d) ||
+        gpu_is_disabled(f->target, "fuse_add_norm"))
+        return false;
+    gather_sum(f, &last, sum);
+    if (f->uses[last.out.index].writes != 1 ||
+        !find_next(f, &last, CLV_OP_RMS_NORM, &norm) ||
+        !find(f, &norm, fused) || fused->n_others)
+        return false;
+    fused->x = node->in[0];
+    for (uint32_t i = node->index; i <= last.index; i++)
+        fused->covered[fused->n_covered++] = i;
+    sum->out = last.out;
+    if (is_read_once(f, &last.out))
+        sum->out.index = CLV_NO_TENSOR;
+    return true;
+}
+
+/* ------------------------------------------------------------------------ */
+
 static void set_covered(gpu_fusion *f, const gpu_fused *fused, bool covered)
 {
     for (uint32_t i = 0; i < fused->n_covered; i++)

@@ -15,3 +15,7 @@
 /* The group that begins at the node, a product or a norm; false: there is none.
  * With n_others there is another one, to be found when this one is covered. */
 bool gpu_fused_find(gpu_fusion *f, const gpu_node *node, gpu_fused *fused);
+/* The group that begins at a sum, of one term or more that are added to x, then
+ * its norm; false: there is none. */
+bool gpu_fused_find_sum(const gpu_fusion *f, const gpu_node *node,
+                        gpu_fused *fused, gpu_sum *sum);

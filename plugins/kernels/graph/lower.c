@@ -130,12 +130,27 @@ static clv_status lower_group(gpu_lowering *lowering, gpu_fusion *fusion,
                               gpu_series *series, const gpu_node *node,
                               gpu_fused *fused)
 {
-    if (gpu_series_keep(fusion, series, node, fused))
+    if (gpu_series_keep(fusion, series, node, fused, NULL))
         return CLV_OK;
     CLV_TRY(lower_series(lowering, fusion, series));
-    return gpu_series_keep(fusion, series, node, fused)
+    return gpu_series_keep(fusion, series, node, fused, NULL)
                ? CLV_OK
                : lower_fused(lowering, fusion, node, fused);
+}
+
+/* A sum with the group that it is x of, if a series can begin with it. */
+static clv_status lower_sum(gpu_lowering *lowering, gpu_fusion *fusion,
+                            gpu_series *series, const gpu_node *node,
+                            bool *kept)
+{
+    gpu_fused fused;
+    gpu_sum sum;
+    *kept = false;
+    if (!series || !gpu_fused_find_sum(fusion, node, &fused, &sum))
+        return CLV_OK;
+    CLV_TRY(lower_series(lowering, fusion, series));
+    *kept = gpu_series_keep(fusion, series, node, &fused, &sum);
+    return CLV_OK;
 }
 
 static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
@@ -143,6 +158,10 @@ static clv_status lower_some(gpu_lowering *lowering, gpu_fusion *fusion,
 {
     gpu_chain chain;
     gpu_fused fused;
+    bool kept;
+    CLV_TRY(lower_sum(lowering, fusion, series, node, &kept));
+    if (kept)
+        return CLV_OK;
     while (gpu_fused_find(fusion, node, &fused)) {
         CLV_TRY(lower_group(lowering, fusion, series, node, &fused));
         if (!fused.n_others)

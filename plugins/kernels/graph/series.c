@@ -17,13 +17,14 @@ static bool keep(gpu_series *series, const gpu_node *node, bool alone)
 }
 
 bool gpu_series_keep(gpu_fusion *f, gpu_series *series, const gpu_node *node,
-                     const gpu_fused *fused)
+                     const gpu_fused *fused, const gpu_sum *sum)
 {
     if (is_off(f, series))
         return false;
     gpu_step *step = &series->steps[series->n];
     step->attends = false;
     step->fused = *fused;
+    step->sum = sum ? *sum : (gpu_sum){.n = 0};
     step->add.index = CLV_NO_TENSOR;
     if (fused->rope) /* which is in a member */
         step->fused.rope = (const gpu_node *)((const char *)&step->fused +

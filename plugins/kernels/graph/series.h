@@ -18,8 +18,8 @@ typedef struct gpu_series {
 
 /* Keeps the step, if it can be the next; false: it does not fit behind those
  * that are kept, or not at all where there are none. The nodes it covers are
- * covered then. */
+ * covered then. sum: NULL, or what is added to x. */
 bool gpu_series_keep(gpu_fusion *f, gpu_series *series, const gpu_node *node,
-                     const gpu_fused *fused);
+                     const gpu_fused *fused, const gpu_sum *sum);
 bool gpu_series_keep_alone(gpu_fusion *f, gpu_series *series,
                            const gpu_node *node, const gpu_chain *chain);

@@ -78,6 +78,15 @@ static inline bool gpu_add_links(gpu_chain *chain, const gpu_node *node,
 }
 
 #define GPU_FUSED_MAX 3
+#define GPU_MAX_TERMS 4
+
+/* What is added to x of a group, in this order. */
+typedef struct gpu_sum {
+    gpu_tensor terms[GPU_MAX_TERMS];
+    uint32_t n;
+    gpu_tensor out; /* where the sum is written as well; index CLV_NO_TENSOR:
+                       nowhere */
+} gpu_sum;
 
 typedef struct gpu_fused_member {
     gpu_node product;
@@ -98,7 +107,8 @@ typedef struct gpu_fused {
                   frequencies and attributes; NULL: none is */
     uint32_t activation;
     uint32_t n_outs; /* as many as members, which have them; 1 with a GLU */
-    uint32_t covered[3 * GPU_FUSED_MAX + 2]; /* nodes, the first among them */
+    /* Nodes, the first among them. */
+    uint32_t covered[3 * GPU_FUSED_MAX + 2 + GPU_MAX_TERMS];
     uint32_t n_covered;
     uint32_t n_others; /* products of x that can be a group of their own, whose
                           weights lie otherwise */

@@ -16,6 +16,7 @@ typedef enum gpu_scratch {
     GPU_SCRATCH_EXPERTS, /* products in the order of experts */
     GPU_SCRATCH_TILES,   /* weights, for a product */
     GPU_SCRATCH_PASSED,  /* x, from one step of a series to the next */
+    GPU_SCRATCH_SUM,     /* x of a series, until all have read its terms */
     GPU_SCRATCH_COUNT
 } gpu_scratch;
 

@@ -12,6 +12,13 @@ static bool is_whole(const gpu_tensor *t)
     return t->d.dtype == CLV_DTYPE_F32 && !gpu_is_transposed(t);
 }
 
+/* Whether the sum is written. Other groups may still read its terms, one of
+ * which may lie there; so it is kept elsewhere until groups have met. */
+static bool keeps_sum(const gpu_sum *sum)
+{
+    return sum->n && gpu_has(&sum->out);
+}
+
 /* Arguments, at the most. */
 static uint32_t args_of(const gpu_step *step)
 {
@@ -19,6 +26,7 @@ static uint32_t args_of(const gpu_step *step)
     uint32_t n = 2 + f->has_norm + (f->rope != NULL) + f->n_outs;
     if (step->attends) /* queries, keys, values, positions, result, parts */
         return 7 + gpu_has(&step->attention.in[4]);
+    n += step->sum.n + (keeps_sum(&step->sum) ? 2 : 0);
     for (uint32_t i = 0; i < f->n; i++)
         n +=
             1 + gpu_has(&f->members[i].product.in[2]) + f->members[i].sets.sets;
@@ -36,6 +44,32 @@ static bool takes(const gpu_step *step, const gpu_node *first)
     return gpu_series_columns(p) == gpu_series_columns(first) &&
            p->in[1].d.dims[1] % 32 == 0 && is_whole(&f->x) &&
            (!f->has_norm || is_whole(&f->norm.in[1]));
+}
+
+/* Whether step i adds the sum that the series begins with. */
+static bool adds_sum(const gpu_step *steps, uint32_t i)
+{
+    return i && keeps_sum(&steps[0].sum) &&
+           steps[i].add.index == steps[0].sum.out.index;
+}
+
+/* Whether the steps can begin with the first one's sum. It is written while the
+ * second one works, which may add it, as it was kept, but has another x. */
+static bool takes_sum(const gpu_step *steps, uint32_t n, int64_t columns)
+{
+    const gpu_sum *sum = &steps[0].sum;
+    for (uint32_t i = 1; i < n; i++)
+        if (!steps[i].attends && steps[i].sum.n)
+            return false;
+    if (steps[0].attends || !sum->n)
+        return true;
+    for (uint32_t i = 0; i < sum->n; i++)
+        if (!is_whole(&sum->terms[i]))
+            return false;
+    if (columns > 1 || (keeps_sum(sum) && !is_whole(&sum->out)))
+        return false;
+    return n < 2 || steps[1].attends || !keeps_sum(sum) ||
+           steps[1].fused.x.index != sum->out.index;
 }
 
 static const char *name_of(int64_t columns)
@@ -59,7 +93,7 @@ bool gpu_series_fits(const gpu_step *steps, uint32_t n)
                gpu_max_rows(&steps[0].attention.in[0]) == 1;
     const int64_t columns = gpu_series_columns(first);
     uint32_t args = columns > 1 ? 2 : 1; /* meeting, passed */
-    if (!is_on(first->target, columns))
+    if (!is_on(first->target, columns) || !takes_sum(steps, n, columns))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         if (steps[i].attends ? columns > 1 : !takes(&steps[i], first))
@@ -73,7 +107,8 @@ bool gpu_series_pays(const gpu_step *step)
 {
     const gpu_node *p = gpu_step_product(step);
     return !step->attends &&
-           gpu_step_strips(step) >= LONG_STRIPS * (int64_t)p->target->units;
+           (step->sum.n ||
+            gpu_step_strips(step) >= LONG_STRIPS * (int64_t)p->target->units);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -91,6 +126,9 @@ static const gpu_fused_names names[GPU_SERIES_MAX] = {
     NAMES(0), NAMES(1), NAMES(2), NAMES(3), NAMES(4)};
 static const char *const added[GPU_SERIES_MAX] = {"add0", "add1", "add2",
                                                   "add3", "add4"};
+
+static const char *const terms[GPU_MAX_TERMS] = {"term0", "term1", "term2",
+                                                 "term3"};
 
 static void put_strips(gpu_text *text, const gpu_fused *f,
                        const gpu_fused_names *its)
@@ -248,6 +286,24 @@ static void put_passed(gpu_text *text, const gpu_step *steps, uint32_t i,
         gpu_puts(text, "#define NEXT_GAIN(o) 1.0f\n");
 }
 
+/* What is added to x, and where the sum is kept until it is written. */
+static void put_sum(gpu_text *text, const gpu_sum *sum)
+{
+    gpu_printf(text, "#define TERMS %u\n#define KEEPS_SUM %d\n",
+               (unsigned)sum->n, keeps_sum(sum));
+    if (!sum->n)
+        return;
+    gpu_puts(text, "#define TERM_ROW(k) (");
+    for (uint32_t i = 0; i + 1 < sum->n; i++)
+        gpu_printf(text,
+                   "(k) == %u ? %s + args.%s.Row(0, 0, 0, 0) : ", (unsigned)i,
+                   terms[i], terms[i]);
+    gpu_printf(text, "%s + args.%s.Row(0, 0, 0, 0))\n", terms[sum->n - 1],
+               terms[sum->n - 1]);
+    gpu_puts(text, "#define KEPT_SUM ((__global f32 *)(kept_sum + "
+                   "args.kept_sum.Row(0, 0, 0, 0)))\n");
+}
+
 /* How x, or a piece of it, comes into the ring. */
 static void put_x(gpu_text *text, const gpu_step *steps, uint32_t i,
                   const gpu_series_shape *s)
@@ -269,7 +325,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
         "PASSES",     "X_PASSED",  "NEXT_GAIN", "GAIN_ROW",      "OCTETS",
         "FIND_STRIP", "FIND_ROWS", "GAIN",      "EPS",           "IS_ROTATED",
         "HEAD",       "APART",     "ANGLE",     "PAIRS_ROTATED", "ADD_BIAS",
-        "STORE"};
+        "STORE",      "TERMS",     "KEEPS_SUM", "TERM_ROW"};
     const gpu_step *step = &steps[i];
     const gpu_fused *f = &step->fused;
     const gpu_fused_names *its = &names[i];
@@ -278,6 +334,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
         gpu_printf(text, "#undef %s\n", words[k]);
     put_sizes(text, step, s);
     put_passed(text, steps, i, n, s);
+    put_sum(text, &step->sum);
     gpu_printf(text,
                "#define NORM %d\n#define ACTIVATION %d\n#define ROPE "
                "%d\n#define ADDED %d\n#define OUTPUTS %lld\n",
@@ -289,7 +346,9 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                : gpu_fused_has_halves(f) ? 2
                                          : 1,
                adds, (long long)gpu_step_product(step)->in[1].d.dims[0]);
-    if (adds)
+    if (adds_sum(steps, i))
+        gpu_puts(text, "#define ADDEND(c, o) KEPT_SUM[o]\n");
+    else if (adds)
         gpu_printf(text,
                    "#define ADDEND(c, o) args.%s.ReadScalar(0, c, 0, 0, o)\n",
                    added[i]);
@@ -315,18 +374,28 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
     gpu_puts(text, gpu_template_gemv_series_products);
 }
 
+/* Between two steps, or behind the only one. */
+static void put_meeting(gpu_text *text, const gpu_step *steps, uint32_t before)
+{
+    gpu_puts(text, "    MEET(MEETING)\n");
+    if (before == 0 && keeps_sum(&steps[0].sum))
+        gpu_puts(text, gpu_template_gemv_series_sum);
+}
+
 static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
                       const gpu_series_shape *s)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (i)
-            gpu_puts(text, "    MEET(MEETING)\n");
+            put_meeting(text, steps, i - 1);
         gpu_printf(text, "    BEGIN_STEP(%u)\n", (unsigned)i);
         if (steps[i].attends)
             put_attention(text, &s->attention);
         else
             put_product(text, steps, i, n, s);
     }
+    if (n == 1 && keeps_sum(&steps[0].sum))
+        put_meeting(text, steps, 0);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -370,13 +439,32 @@ static void define_shape(gpu_call *call, const gpu_series_shape *s, uint32_t n)
     call->groups[0] = gpu_constant(s->groups);
 }
 
-static clv_status add_product(gpu_lowering *lowering, gpu_call *call,
-                              const gpu_step *step, uint32_t i)
+static clv_status add_sum(gpu_lowering *lowering, gpu_call *call,
+                          const gpu_step *step)
 {
+    const int64_t channels = gpu_step_blocks(step) * 32;
+    uint32_t buffer;
+    for (uint32_t i = 0; i < step->sum.n; i++)
+        gpu_call_rows(call, terms[i], &step->sum.terms[i], false);
+    if (!keeps_sum(&step->sum))
+        return CLV_OK;
+    CLV_TRY(gpu_share_scratch(lowering, GPU_SCRATCH_SUM, (uint64_t)channels * 4,
+                              &buffer));
+    gpu_add_private_rows(call, "kept_sum", buffer, CLV_DTYPE_F32,
+                         gpu_constant(1), channels, channels * 4, true);
+    gpu_call_rows(call, "sum", &step->sum.out, true);
+    return CLV_OK;
+}
+
+static clv_status add_product(gpu_lowering *lowering, gpu_call *call,
+                              const gpu_step *steps, uint32_t i)
+{
+    const gpu_step *step = &steps[i];
     uint32_t tiles[GPU_FUSED_MAX], angles;
     CLV_TRY(gpu_fused_prepare(lowering, &step->fused, tiles, &angles));
     gpu_fused_add_named(call, &step->fused, tiles, angles, &names[i]);
-    if (gpu_has(&step->add))
+    CLV_TRY(add_sum(lowering, call, step));
+    if (gpu_has(&step->add) && !adds_sum(steps, i))
         gpu_call_rows(call, added[i], &step->add, false);
     return CLV_OK;
 }
@@ -404,7 +492,7 @@ static clv_status add_operands(gpu_lowering *lowering, gpu_call *call,
         CLV_TRY(steps[i].attends ? gpu_attention_decode_add(lowering, call,
                                                             &steps[i].attention,
                                                             &s->attention)
-                                 : add_product(lowering, call, &steps[i], i));
+                                 : add_product(lowering, call, steps, i));
     const int64_t blocks = passed_blocks(steps, n, s);
     if (blocks)
         CLV_TRY(add_passed(lowering, call, blocks));
