@@ -49,6 +49,7 @@ struct clv_plugin_device {
     bool pushes;            /* descriptors into command buffers */
     bool addresses;         /* buffers have them, and modules can be made */
     bool imports;           /* kernels are modules of PTX, not pipelines */
+    struct vk_device_wait *device_wait; /* NULL: the host waits for others */
     pthread_mutex_t compiler_lock;
     struct vk_compiler *compiler; /* of those; NULL: not opened yet */
     VkPipelineCache pipelines;

@@ -1,9 +1,13 @@
 #include "flight.h"
 
 #include "commands.h"
+#include "device_wait.h"
 #include "program.h"
 #include "trace.h"
 #include "wait.h"
+
+/* What another device may wait for with nothing else to do. */
+#define SHORT_NS 20000000u
 
 static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
                  const char *call)
@@ -136,7 +140,9 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
                                flight->queries, query);
 }
 
-static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
+/* before: NULL, or a submit that the command, which is a RUN, waits for. */
+static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i,
+                   const clv_submit *before)
 {
     const clv_command *c = &flight->job->submit.commands[i];
     stamp(dev, flight, 2 * i);
@@ -145,8 +151,9 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
         VkCommandBuffer cb = NULL;
         vk_stamps stamps = vk_trace_kernels(flight, c);
         if (!flight->status)
-            flight->status = vk_program_commands(c, flight->work->value + 1,
-                                                 stamps, &cb, flight->message);
+            flight->status =
+                vk_program_commands(c, flight->work->value + 1, stamps, before,
+                                    &cb, flight->message);
         if (cb)
             flight->list[flight->n_list++] = cb;
     } else {
@@ -158,6 +165,61 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i)
     }
     if (!flight->status)
         stamp(dev, flight, 2 * i + 1);
+}
+
+/* What the flight waits for by itself. */
+static void record_wait(clv_plugin_device *dev, vk_flight *flight)
+{
+    VkCommandBuffer cb = flight->status ? NULL : loose(dev, flight);
+    if (!cb)
+        return;
+    vk_device_wait_record(dev, cb, &flight->job->submit);
+    barrier(dev, flight, cb);
+}
+
+static void record_signals(clv_plugin_device *dev, vk_flight *flight)
+{
+    VkCommandBuffer cb =
+        flight->signals && !flight->status ? loose(dev, flight) : NULL;
+    if (cb)
+        vk_device_signal_record(dev, cb, &flight->job->submit, flight->signals);
+}
+
+static void record_all(clv_plugin_device *dev, vk_flight *flight)
+{
+    const clv_submit *submit = &flight->job->submit;
+    const bool waits = flight->waits && vk_device_wait_is_due(submit);
+    const uint32_t first = waits ? vk_device_wait_copies(submit) : 0;
+    uint32_t n = submit->n_commands;
+    if (flight->signals && vk_device_signal_copies(submit))
+        n--;
+    /* Kernels that do not need what is waited for come before the wait. */
+    const bool joins =
+        waits && first < n && submit->commands[first].kind == CLV_COMMAND_RUN;
+    if (waits && !joins)
+        record_wait(dev, flight);
+    for (uint32_t i = first; i < n && !flight->status; i++)
+        record(dev, flight, i, joins && i == first ? submit : NULL);
+    record_signals(dev, flight);
+}
+
+/* Its last program, whose runs take most of its time; NULL: it only copies. */
+static clv_plugin_program *program_of(const vk_flight *flight)
+{
+    const clv_submit *submit = &flight->job->submit;
+    for (uint32_t i = submit->n_commands; i-- > 0;)
+        if (submit->commands[i].kind == CLV_COMMAND_RUN)
+            return submit->commands[i].program;
+    return NULL;
+}
+
+/* Whether others may wait for it on their devices. */
+static bool is_short(const vk_flight *flight)
+{
+    const clv_plugin_program *prog = program_of(flight);
+    const uint64_t ns =
+        prog ? __atomic_load_n(&prog->run_ns, __ATOMIC_RELAXED) : 0;
+    return !prog || (ns && ns <= SHORT_NS);
 }
 
 static void enqueue(clv_plugin_device *dev, vk_flight *flight)
@@ -173,6 +235,7 @@ static void enqueue(clv_plugin_device *dev, vk_flight *flight)
     }
     work->value = flight->value = signal.value;
     flight->begin = clv_queue_now();
+    vk_device_signal_handed(&flight->job->submit, flight->signals);
 }
 
 void vk_flight_launch(vk_flight *flight)
@@ -190,22 +253,12 @@ void vk_flight_launch(vk_flight *flight)
         snprintf(flight->message, sizeof flight->message,
                  "no memory to record %u commands",
                  (unsigned)submit->n_commands);
+    flight->signals = is_short(flight) ? vk_device_signals(dev, submit) : 0;
     vk_trace_prepare(dev, flight);
-    for (uint32_t i = 0; i < submit->n_commands && !flight->status; i++)
-        record(dev, flight, i);
+    record_all(dev, flight);
     close_loose(dev, flight);
     if (!flight->status)
         enqueue(dev, flight);
-}
-
-/* Its last program, whose runs take most of its time; NULL: it only copies. */
-static clv_plugin_program *program_of(const vk_flight *flight)
-{
-    const clv_submit *submit = &flight->job->submit;
-    for (uint32_t i = submit->n_commands; i-- > 0;)
-        if (submit->commands[i].kind == CLV_COMMAND_RUN)
-            return submit->commands[i].program;
-    return NULL;
 }
 
 clv_status vk_flight_wait(const vk_flight *flight, char *message)
@@ -224,7 +277,9 @@ clv_status vk_flight_wait(const vk_flight *flight, char *message)
         return vk_explain(dev, result, "vkWaitSemaphores", message);
     work->end = clv_queue_now();
     if (prog)
-        prog->run_ns = vk_learn_run(prog->run_ns, work->end - begin);
+        __atomic_store_n(&prog->run_ns,
+                         vk_learn_run(prog->run_ns, work->end - begin),
+                         __ATOMIC_RELAXED);
     vk_trace_collect(dev, flight);
     return CLV_OK;
 }

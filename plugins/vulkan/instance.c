@@ -1,4 +1,5 @@
 #include "instance.h"
+#include "timelines.h"
 
 #define LAYER "VK_LAYER_KHRONOS_validation"
 
@@ -117,6 +118,7 @@ clv_status vk_create(const clv_host_api *host, clv_plugin_instance **out)
     if (!inst)
         return CLV_ERR_NO_MEMORY;
     inst->host = host;
+    vk_timelines_init(inst);
     inst->validation = !strcmp(host->option(host->host, "validation"), "on");
     clv_status status = start_vulkan(inst);
     if (status)
@@ -145,6 +147,7 @@ void vk_destroy(clv_plugin_instance *inst)
         return;
     vk_quiesce(inst); /* after a create() that failed */
     vk_loader_close(&inst->loader);
+    vk_timelines_finish(inst);
     clv_free(inst->host, inst->physical);
     clv_free(inst->host, inst);
 }

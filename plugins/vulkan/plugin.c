@@ -2,6 +2,7 @@
 #include "device.h"
 #include "memory.h"
 #include "program.h"
+#include "timelines.h"
 #include "trace.h"
 #include "vulkan_build_id.h"
 #include "work.h"
@@ -29,6 +30,9 @@ static const clv_option options[] = {
                .help = "kernels in PTX, which NVIDIA's OpenCL compiles; auto: "
                        "where driver and device have them "
                        "(VK_NVX_binary_import, compute capability 8.0)"),
+    GPU_OPTION(ENUM, "waits", "auto", .choices = "auto|host",
+               .help = "who waits for other devices of this plugin; auto: the "
+                       "device itself, where kernels are in PTX; host: never"),
     GPU_OPTION(INT, "range", "0", .min = 0, .max = INT64_MAX,
                .help = "bytes of a buffer that a kernel can see at once, at "
                        "most; 0: as many as the device says"),
@@ -68,11 +72,11 @@ static const clv_plugin_api api = {
     .buffer_unmap = clv_buffer_unmap,
     .buffer_flush = vk_buffer_flush,
     .buffer_invalidate = vk_buffer_invalidate,
-    .timeline_create = clv_timeline_create,
+    .timeline_create = vk_timeline_create,
     .timeline_destroy = clv_timeline_destroy,
     .timeline_query = clv_timeline_query,
     .timeline_signal = clv_timeline_signal,
-    .timeline_fail = clv_timeline_fail,
+    .timeline_fail = vk_timeline_fail,
     .timeline_wait = clv_timeline_wait,
     .program_compile = vk_program_compile,
     .program_info = vk_program_info,

@@ -36,8 +36,10 @@ typedef struct vk_recording {
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
     vk_stamps stamps;       /* in the command buffer */
-    uint32_t resets;        /* queries of those that it resets itself */
-    uint64_t value;         /* of the semaphore after its last run */
+    const struct clv_submit *before; /* in it: its wait by the device. NULL:
+                                        none. Read only while recording */
+    uint32_t resets; /* queries of those that it resets itself */
+    uint64_t value;  /* of the semaphore after its last run */
 } vk_recording;
 
 struct clv_plugin_program {
@@ -50,8 +52,8 @@ struct clv_plugin_program {
     gpu_privates privates; /* of vk_private */
     vk_recording recordings[VK_RECORDINGS];
     uint64_t compile_ns;
-    uint64_t run_ns; /* that its runs take at least; 0: not known. The
-                        finisher's */
+    uint64_t run_ns; /* that its runs take at least; 0: not known. Atomic, of
+                        the finisher */
 };
 
 clv_status vk_op_caps(clv_plugin_device *dev, const clv_subgraph *graph,
@@ -78,16 +80,18 @@ void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);
 /* Records the dispatches; the sets are written. rec->stamps say whether with
- * times. */
+ * times, rec->before whether with a wait. */
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols);
 
 /* replay.c: the command buffer that runs the program as the command says; it
- * ends with a barrier. value: of the semaphore when the run has ended. By one
- * thread of the queue at a time. */
+ * ends with a barrier. value: of the semaphore when the run has ended. before:
+ * NULL, or a submit for which the device waits (device_wait.h) before it runs
+ * what needs that. By one thread of the queue at a time. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, VkCommandBuffer *out,
+                               vk_stamps stamps, const clv_submit *before,
+                               VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
 /* Runs dispatches of the setup once, and waits for them. */
 clv_status vk_program_once(clv_plugin_program *prog,

@@ -17,10 +17,15 @@ static bool same_places(const clv_command *command, const vk_recording *rec)
     return true;
 }
 
+static bool is_plain(const vk_recording *rec)
+{
+    return !rec->stamps.pool && !rec->before;
+}
+
 /* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it;
  * of equal ones that of the longest ago. */
 static vk_recording *choose(const clv_command *command, const int64_t *symbols,
-                            bool stamped, uint64_t done, int *rank)
+                            bool plain, uint64_t done, int *rank)
 {
     clv_plugin_program *prog = command->program;
     vk_recording *best = NULL;
@@ -28,7 +33,7 @@ static vk_recording *choose(const clv_command *command, const int64_t *symbols,
         vk_recording *rec = &prog->recordings[i];
         bool idle = rec->value <= done;
         bool same = rec->written && same_places(command, rec);
-        int r = same && rec->recorded && !stamped && !rec->stamps.pool &&
+        int r = same && rec->recorded && plain && is_plain(rec) &&
                         !memcmp(rec->symbols, symbols,
                                 prog->base.n_symbols * sizeof *symbols)
                     ? 3
@@ -44,7 +49,8 @@ static vk_recording *choose(const clv_command *command, const int64_t *symbols,
 }
 
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, VkCommandBuffer *out,
+                               vk_stamps stamps, const clv_submit *before,
+                               VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE])
 {
     clv_plugin_program *prog = command->program;
@@ -60,7 +66,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     if (result)
         return vk_explain(dev, result, "vkGetSemaphoreCounterValue", message);
     vk_recording *rec =
-        choose(command, symbols, stamps.pool != VK_NULL_HANDLE, done, &rank);
+        choose(command, symbols, !stamps.pool && !before, done, &rank);
     if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result =
@@ -76,6 +82,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
                            prog->places);
     rec->stamps = stamps;
+    rec->before = before;
     if (rank < 3)
         result = vk_recording_record(prog, rec, code->dispatches,
                                      code->n_dispatches, symbols);

@@ -1,7 +1,9 @@
 #include "commands.h"
+#include "device_wait.h"
 #include "flight.h"
 #include "memory.h"
 #include "program.h"
+#include "timelines.h"
 #include "trace.h"
 
 /* --- the feeder ----------------------------------------------------------- */
@@ -22,12 +24,16 @@ static const vk_flight *find(const vk_work *work,
 
 /* clv_queue.is_ahead: whether a flight ahead will bring the timeline there. In
  * the other queue it must be one that the driver has, and so must be what waits
- * for it: the next flight of its own queue. */
+ * for it: the next flight of its own queue. For another device's flag it may
+ * wait itself. */
 static int is_ahead(void *ctx, const clv_submit *waiting,
                     const clv_timeline_point *point)
 {
     clv_plugin_device *dev = ctx;
     vk_work *own = dev->work[waiting->queue];
+    vk_flight *next = &own->flights[own->fed % VK_FLIGHTS];
+    if (!point->timeline)
+        return next->waits && vk_device_wait_is_ahead(dev, point);
     for (uint32_t i = 0; i <= dev->base.queue->n_copying; i++) {
         const vk_flight *ahead = find(dev->work[i], point);
         if (!ahead)
@@ -36,7 +42,6 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
             return 1;
         if (!waiting->n_commands || !ahead->value)
             return 0;
-        vk_flight *next = &own->flights[own->fed % VK_FLIGHTS];
         if (next->after.value < ahead->value)
             next->after = (vk_point){ahead->work->semaphore, ahead->value};
         return 1;
@@ -56,6 +61,9 @@ static void feed(vk_work *work, clv_fifo *fifo)
     flight->value = 0;
     flight->after = (vk_point){VK_NULL_HANDLE, 0};
     flight->message[0] = 0;
+    pthread_mutex_unlock(&queue->lock);
+    flight->waits = vk_device_wait_takes(work->dev, &job->submit);
+    pthread_mutex_lock(&queue->lock);
     flight->status = clv_queue_begin(queue, &job->submit, flight->message);
     if (!flight->status) {
         pthread_mutex_unlock(&queue->lock);
@@ -113,6 +121,8 @@ static void finish(vk_work *work)
     status = judge(queue, flight);
     work->finished++;
     queue->fifos[job->submit.queue].n_jobs--;
+    if (status)
+        vk_timelines_failed(work->dev->inst, &job->submit);
     clv_queue_end(&job->submit, status, flight->message);
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
@@ -179,6 +189,7 @@ clv_status vk_work_start(clv_plugin_device *dev)
     for (uint32_t i = 0; i <= queue->n_copying; i++)
         CLV_TRY(make_work(dev, i));
     CLV_TRY(vk_trace_init(dev));
+    CLV_TRY(vk_device_wait_start(dev));
     queue->is_ahead = is_ahead;
     CLV_TRY(clv_queue_start(queue, feeder_main));
     for (uint32_t i = 0; i <= queue->n_copying; i++) {
@@ -208,6 +219,7 @@ void vk_work_stop(clv_plugin_device *dev)
         if (dev->work[i] && dev->work[i]->finishes)
             pthread_join(dev->work[i]->finisher, NULL);
     vk_trace_finish(dev);
+    vk_device_wait_stop(dev);
     for (uint32_t i = 0; i < VK_MAX_QUEUES; i++)
         if (dev->work[i])
             free_work(dev, dev->work[i]);

@@ -6,7 +6,8 @@
  * polls a little for the next submit, and hands it over itself.
  *
  * A wait for a point that a flight ahead signals needs no waiting by the host:
- * the driver's queue keeps the order, and semaphores order two queues.
+ * the driver's queue keeps the order, and semaphores order two queues. Nor does
+ * one for another device, where the device waits itself (device_wait.h).
  */
 #pragma once
 
@@ -27,7 +28,9 @@ typedef struct vk_flight {
     VkCommandBuffer *loose; /* [n_loose] of the pool */
     VkCommandBuffer *list;  /* [n_list] to submit, in order */
     uint32_t n_loose, used_loose, n_list, room;
-    bool open; /* the last loose one is being recorded */
+    bool open;        /* the last loose one is being recorded */
+    bool waits;       /* it could wait for other devices by itself */
+    uint32_t signals; /* that they wait for: bits */
     VkQueryPool queries;
     uint32_t n_queries;    /* in the pool */
     uint32_t n_stamps;     /* of them in use: two a command, then those of the

@@ -143,8 +143,8 @@ static void compile_ptx(compiler *c, const gpu_kernel *kernel)
                    " -Xclang -target-cpu"
                    " -Xclang sm_80 -Xclang -target-feature -Xclang"
                    " +ptx75 -S -o %s - >&2 &&"
-                   " sed -i 's/^.version 7.5/.version 7.8/' %s",
-             path, path);
+                   " sed -i 's/^.version 7.5/.version %s/' %s",
+             path, strstr(kernel->source, ".mmio.") ? "8.2" : "7.8", path);
     FILE *pipe = popen(command, "w");
     assert_non_null(pipe);
     fputs(kernel->source, pipe);
@@ -168,6 +168,14 @@ static void compile_glsl(compiler *c, const gpu_kernel *kernel)
         return;
     show(kernel, why);
     c->failed = true;
+}
+
+void compiler_add_text(compiler *c, const char *name, const char *source)
+{
+    const gpu_kernel kernel = {.name = (char *)(uintptr_t)name,
+                               .source = (char *)(uintptr_t)source};
+    c->kernels++;
+    compile_ptx(c, &kernel);
 }
 
 void compiler_add(compiler *c, const graph *g)

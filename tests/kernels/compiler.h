@@ -25,5 +25,7 @@ typedef struct compiler {
 /* Lowers the graph for the target and compiles its kernels, of the same text
  * once. A kernel that does not compile is shown, and the next one tried. */
 void compiler_add(compiler *c, const graph *g);
+/* The same of a kernel for NVIDIA's devices that no graph has. */
+void compiler_add_text(compiler *c, const char *name, const char *source);
 /* The test fails if a kernel did not compile. */
 void compiler_finish(compiler *c);

@@ -5,6 +5,7 @@
  * where nobody expects it, but then for every architecture, and for warp groups
  * of every number of rows. */
 #include "compiler.h"
+#include "kernels_templates.h"
 #include "ptx.h"
 #include "tune/tune.h"
 
@@ -603,6 +604,18 @@ static void test_ptx_sums(void **state)
     assert_int_equal(c.kernels, 3);
 }
 
+/* By which devices wait for each other. */
+static void test_ptx_waits(void **state)
+{
+    compiler c = {.all = all, .target = base, .assembles = true};
+    (void)state;
+    if (!CLANG[0])
+        skip();
+    compiler_add_text(&c, "wait_and_fetch", gpu_template_wait_and_fetch);
+    compiler_add_text(&c, "store_and_signal", gpu_template_store_and_signal);
+    compiler_finish(&c);
+}
+
 /* Products of one row with weights as bound. */
 static void test_ptx_scarce(void **state)
 {
@@ -751,6 +764,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ptx_warp_groups),
         cmocka_unit_test(test_ptx_series),
         cmocka_unit_test(test_ptx_sums),
+        cmocka_unit_test(test_ptx_waits),
         cmocka_unit_test(test_ptx_scarce),
         cmocka_unit_test(test_ptx_private_experts),
         cmocka_unit_test(test_ptx_private_tables),

@@ -1,0 +1,356 @@
+#include "device_wait.h"
+
+#include "memory.h"
+#include "module.h"
+#include "timelines.h"
+
+#include <kernels_templates.h>
+
+#define FETCH_ITEMS 256 /* as the kernels say */
+#define STORE_ITEMS 1024
+#define UNIT 16                       /* bytes that an item moves at a time */
+#define LINE 128                      /* of the cache */
+#define PAGE_ALIGN 4096               /* of mmap() */
+#define LARGEST ((uint64_t)256 << 10) /* of copies that kernels make */
+
+struct vk_device_wait {
+    pthread_mutex_t lock; /* of what follows */
+    bool tried, made;     /* the kernels */
+    vk_module fetch, store;
+    vk_block *pages[VK_MAX_PAGES]; /* of timelines, imported */
+};
+
+/* ------------------------------------------------------------------------ */
+/* Start and stop                                                            */
+
+/* A type that host pointers are imported into; dev->types.n: there is none. */
+static uint32_t import_type(const clv_plugin_device *dev)
+{
+    uint32_t i = 0;
+    while (i < dev->types.n && !dev->types.type[i].import_mask)
+        i++;
+    return i;
+}
+
+clv_status vk_device_wait_start(clv_plugin_device *dev)
+{
+    const clv_host_api *host = dev->base.host;
+    if (!strcmp(host->option(host->host, "waits"), "host") || !dev->imports ||
+        import_type(dev) == dev->types.n ||
+        dev->phys->import_align > PAGE_ALIGN)
+        return CLV_OK;
+    dev->device_wait = clv_new(host, sizeof *dev->device_wait);
+    if (!dev->device_wait)
+        return CLV_ERR_NO_MEMORY;
+    pthread_mutex_init(&dev->device_wait->lock, NULL);
+    return CLV_OK;
+}
+
+void vk_device_wait_stop(clv_plugin_device *dev)
+{
+    struct vk_device_wait *self = dev->device_wait;
+    if (!self)
+        return;
+    dev->device_wait = NULL;
+    vk_module_destroy(dev, &self->fetch);
+    vk_module_destroy(dev, &self->store);
+    for (uint32_t i = 0; i < VK_MAX_PAGES; i++)
+        if (self->pages[i])
+            vk_block_destroy(dev, self->pages[i]);
+    pthread_mutex_destroy(&self->lock);
+    clv_free(dev->base.host, self);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Whether                                                                   */
+
+static clv_status make_kernels(clv_plugin_device *dev)
+{
+    static const uint32_t fetch[3] = {FETCH_ITEMS, 1, 1};
+    static const uint32_t store[3] = {STORE_ITEMS, 1, 1};
+    struct vk_device_wait *self = dev->device_wait;
+    CLV_TRY(vk_module_make(dev, "wait_and_fetch", gpu_template_wait_and_fetch,
+                           fetch, &self->fetch));
+    return vk_module_make(dev, "store_and_signal",
+                          gpu_template_store_and_signal, store, &self->store);
+}
+
+/* With the lock held: the host waits from now on. */
+static void give_up(clv_plugin_device *dev, const char *what)
+{
+    dev->device_wait->made = false;
+    clv_log(dev->base.host, CLV_LOG_WARN,
+            "%s: the host waits for other devices, which is slower, since the "
+            "driver does not take %s; vulkan.waits=host leaves this out",
+            dev->label, what);
+}
+
+/* With the lock held: at the first call, for which some wait, makes them. */
+static bool has_kernels(clv_plugin_device *dev)
+{
+    struct vk_device_wait *self = dev->device_wait;
+    if (self->tried)
+        return self->made;
+    self->tried = true;
+    self->made = !make_kernels(dev);
+    if (self->made)
+        clv_log(dev->base.host, CLV_LOG_INFO,
+                "%s: waits for other devices without the host", dev->label);
+    else
+        give_up(dev, "the kernels for it");
+    return self->made;
+}
+
+/* With the lock held; NULL: it cannot be had. */
+static const vk_block *get_page(clv_plugin_device *dev, uint32_t page)
+{
+    struct vk_device_wait *self = dev->device_wait;
+    vk_block **block = &self->pages[page];
+    if (!has_kernels(dev))
+        return NULL;
+    if (!*block && vk_block_create(dev, import_type(dev), VK_PAGE_SIZE,
+                                   dev->inst->timelines[page].memory, block)) {
+        *block = NULL;
+        give_up(dev, "memory of the host for it");
+    }
+    return *block;
+}
+
+/* Where the device sees what the timeline has reached; 0: nowhere. */
+static uint64_t address_of(clv_plugin_device *dev, const uint64_t *flag)
+{
+    uint32_t page;
+    const vk_timeline *tl = vk_timeline_find(dev->inst, flag, &page);
+    if (!tl)
+        return 0;
+    pthread_mutex_lock(&dev->device_wait->lock);
+    const vk_block *block = get_page(dev, page);
+    pthread_mutex_unlock(&dev->device_wait->lock);
+    return block
+               ? block->address + (uint64_t)((const char *)&tl->reached -
+                                             dev->inst->timelines[page].memory)
+               : 0;
+}
+
+static bool is_host(const vk_buffer *buf)
+{
+    return !(buf->dev->types.type[buf->block->type].flags &
+             CLV_MEM_DEVICE_LOCAL);
+}
+
+/* Between memory of the device and the host's, of whole units. */
+static bool is_small_copy(const clv_command *c)
+{
+    if (c->kind != CLV_COMMAND_COPY || clv_copy_rows(c) != 1)
+        return false;
+    const vk_buffer *src = vk_buffer_of(c->src), *dst = vk_buffer_of(c->dst);
+    return c->size && c->size <= LARGEST && is_host(src) != is_host(dst) &&
+           !((src->offset + c->src_offset) % UNIT) &&
+           !((dst->offset + c->dst_offset) % UNIT) && !(c->size % UNIT);
+}
+
+static bool is_fetched(const clv_command *c)
+{
+    return is_small_copy(c) && is_host(vk_buffer_of(c->src));
+}
+
+static bool reads_host(const clv_command *c)
+{
+    if (c->kind == CLV_COMMAND_COPY)
+        return is_host(vk_buffer_of(c->src));
+    for (uint32_t i = 0; c->kind == CLV_COMMAND_RUN && i < c->n_bindings; i++)
+        if (is_host(vk_buffer_of(c->bindings[i].buffer)))
+            return true;
+    return false;
+}
+
+uint32_t vk_device_wait_copies(const clv_submit *submit)
+{
+    uint32_t n = 0;
+    while (n < submit->n_commands && is_fetched(&submit->commands[n]))
+        n++;
+    return n;
+}
+
+/* Recorded submits show what copies take, without waits. */
+static bool may_have_kernels(const clv_plugin_device *dev,
+                             const clv_submit *submit)
+{
+    return dev->device_wait && !submit->queue && !submit->correlation &&
+           submit->n_commands;
+}
+
+/* With a mark on the timelines of other devices. */
+static bool finds_all(clv_plugin_device *dev, const clv_submit *submit)
+{
+    uint32_t n = 0, page;
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        const clv_timeline_point *point = &submit->waits[i];
+        if (point->timeline)
+            continue;
+        if (++n > VK_MAX_SIGNALS || !address_of(dev, point->flag))
+            return false;
+        __atomic_store_n(
+            &vk_timeline_find(dev->inst, point->flag, &page)->watched, 1,
+            __ATOMIC_RELAXED);
+    }
+    return n;
+}
+
+bool vk_device_wait_takes(clv_plugin_device *dev, const clv_submit *submit)
+{
+    if (!may_have_kernels(dev, submit))
+        return false;
+    for (uint32_t i = vk_device_wait_copies(submit); i < submit->n_commands;
+         i++)
+        if (reads_host(&submit->commands[i]))
+            return false;
+    return finds_all(dev, submit);
+}
+
+static bool is_open(const clv_timeline_point *point)
+{
+    return !point->timeline && clv_timeline_word(point->flag) < point->value;
+}
+
+bool vk_device_wait_is_due(const clv_submit *submit)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++)
+        if (is_open(&submit->waits[i]))
+            return true;
+    return false;
+}
+
+bool vk_device_wait_is_ahead(const clv_plugin_device *dev,
+                             const clv_timeline_point *point)
+{
+    uint32_t page;
+    const vk_timeline *tl = vk_timeline_find(dev->inst, point->flag, &page);
+    return tl && __atomic_load_n(&tl->handed, __ATOMIC_ACQUIRE) >= point->value;
+}
+
+uint32_t vk_device_signals(clv_plugin_device *dev, const clv_submit *submit)
+{
+    uint32_t bits = 0, n = 0, page;
+    if (!may_have_kernels(dev, submit))
+        return 0;
+    for (uint32_t i = 0; i < submit->n_signals && i < 32; i++) {
+        const uint64_t *flag = &submit->signals[i].timeline->word;
+        const vk_timeline *tl = vk_timeline_find(dev->inst, flag, &page);
+        if (tl && __atomic_load_n(&tl->watched, __ATOMIC_RELAXED) &&
+            n < VK_MAX_SIGNALS && address_of(dev, flag)) {
+            bits |= 1u << i;
+            n++;
+        }
+    }
+    return bits;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Recording                                                                 */
+
+static uint64_t place_of(const clv_plugin_buffer *base, uint64_t offset)
+{
+    const vk_buffer *buf = vk_buffer_of(base);
+    return buf->block->address + buf->offset + offset;
+}
+
+/* Of a copy, or NULL: to and from, then what is waited for or stored; its
+ * bytes, how many signals, and these as two halves. */
+static vk_launch begin(const clv_command *copy)
+{
+    vk_launch launch = {.n_args = 2 + VK_MAX_SIGNALS,
+                        .n_params = 2 + 2 * VK_MAX_SIGNALS,
+                        .groups = {1, 1, 1}};
+    if (copy) {
+        launch.args[0] = place_of(copy->dst, copy->dst_offset);
+        launch.args[1] = place_of(copy->src, copy->src_offset);
+        launch.params[0] = (int32_t)copy->size;
+    }
+    return launch;
+}
+
+static void add_signal(clv_plugin_device *dev, vk_launch *launch,
+                       const uint64_t *flag, uint64_t value)
+{
+    const uint32_t i = (uint32_t)launch->params[1]++;
+    launch->args[2 + i] = address_of(dev, flag);
+    launch->params[2 + 2 * i] = (int32_t)(uint32_t)(value >> 32);
+    launch->params[3 + 2 * i] = (int32_t)(uint32_t)value;
+}
+
+/* Those that are over meanwhile need no look by the device. */
+static void add_waits(clv_plugin_device *dev, vk_launch *launch,
+                      const clv_submit *submit)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++)
+        if (is_open(&submit->waits[i]))
+            add_signal(dev, launch, submit->waits[i].flag,
+                       submit->waits[i].value);
+}
+
+/* From the first line of the source on. */
+static uint32_t fetch_groups(const vk_launch *launch)
+{
+    const uint64_t bytes = launch->args[1] % LINE + (uint64_t)launch->params[0];
+    const uint64_t each = (uint64_t)FETCH_ITEMS * UNIT;
+    return bytes ? (uint32_t)((bytes + each - 1) / each) : 1;
+}
+
+bool vk_device_wait_writes(const clv_submit *submit, VkBuffer buffer,
+                           uint64_t begin, uint64_t end)
+{
+    for (uint32_t i = 0; i < vk_device_wait_copies(submit); i++) {
+        const clv_command *c = &submit->commands[i];
+        const vk_buffer *dst = vk_buffer_of(c->dst);
+        const uint64_t at = dst->offset + c->dst_offset;
+        if (dst->block->buffer == buffer && at < end && begin < at + c->size)
+            return true;
+    }
+    return false;
+}
+
+void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
+                           const clv_submit *submit)
+{
+    const uint32_t n = vk_device_wait_copies(submit);
+    vk_launch launch = begin(n ? &submit->commands[0] : NULL);
+    add_waits(dev, &launch, submit);
+    for (uint32_t i = 0; i < (n ? n : 1); i++) {
+        if (i)
+            launch = begin(&submit->commands[i]);
+        launch.groups[0] = fetch_groups(&launch);
+        vk_module_launch(dev, cb, &dev->device_wait->fetch, &launch);
+        if (!i)
+            vk_record_kernel_barrier(dev, cb);
+    }
+}
+
+bool vk_device_signal_copies(const clv_submit *submit)
+{
+    const clv_command *last = &submit->commands[submit->n_commands - 1];
+    return is_small_copy(last) && is_host(vk_buffer_of(last->dst));
+}
+
+void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
+                             const clv_submit *submit, uint32_t signals)
+{
+    vk_launch launch = begin(vk_device_signal_copies(submit)
+                                 ? &submit->commands[submit->n_commands - 1]
+                                 : NULL);
+    for (uint32_t i = 0; signals >> i; i++)
+        if (signals >> i & 1)
+            add_signal(dev, &launch, &submit->signals[i].timeline->word,
+                       submit->signals[i].value);
+    vk_module_launch(dev, cb, &dev->device_wait->store, &launch);
+}
+
+void vk_device_signal_handed(const clv_submit *submit, uint32_t signals)
+{
+    for (uint32_t i = 0; signals >> i; i++)
+        if (signals >> i & 1) {
+            vk_timeline *tl = (vk_timeline *)submit->signals[i].timeline;
+            __atomic_store_n(&tl->handed, submit->signals[i].value,
+                             __ATOMIC_RELEASE);
+        }
+}
