@@ -229,6 +229,16 @@ bool vk_device_wait_is_ahead(const clv_plugin_device *dev,
     return tl && __atomic_load_n(&tl->handed, __ATOMIC_ACQUIRE) >= point->value;
 }
 
+bool vk_device_wait_may_begin(const clv_plugin_device *dev,
+                              const clv_submit *submit)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++)
+        if (is_open(&submit->waits[i]) &&
+            !vk_device_wait_is_ahead(dev, &submit->waits[i]))
+            return false;
+    return true;
+}
+
 uint32_t vk_device_signals(clv_plugin_device *dev, const clv_submit *submit)
 {
     uint32_t bits = 0, n = 0, page;

@@ -29,6 +29,9 @@ bool vk_device_wait_takes(clv_plugin_device *dev, const clv_submit *submit);
  * to reach the value, so that the wait may be left to the device. */
 bool vk_device_wait_is_ahead(const clv_plugin_device *dev,
                              const clv_timeline_point *point);
+/* Whether that is so for all that is still to be waited for. */
+bool vk_device_wait_may_begin(const clv_plugin_device *dev,
+                              const clv_submit *submit);
 /* Whether something is still to be waited for. */
 bool vk_device_wait_is_due(const clv_submit *submit);
 /* Copies that the submit begins with, which come with the wait. */

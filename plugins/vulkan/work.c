@@ -49,6 +49,20 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
     return 0;
 }
 
+/* Looks until the submit may be handed over as far as other devices matter. The
+ * next of their flights is often some microseconds away, and a sleep takes
+ * longer. */
+static void look_for_others(clv_plugin_device *dev, const clv_submit *submit)
+{
+    clv_queue *queue = dev->base.queue;
+    clv_spin spin = {0, 0};
+    while (!vk_device_wait_may_begin(dev, submit) &&
+           !__atomic_load_n(&queue->stop, __ATOMIC_RELAXED) &&
+           !__atomic_load_n(&queue->lost, __ATOMIC_RELAXED) &&
+           clv_spin_once(&spin, &queue->spin, CLV_SOON_NS))
+        continue;
+}
+
 /* With the lock held, given up meanwhile: the job that the caller has taken. */
 static void feed(vk_work *work, clv_fifo *fifo)
 {
@@ -63,6 +77,8 @@ static void feed(vk_work *work, clv_fifo *fifo)
     flight->message[0] = 0;
     pthread_mutex_unlock(&queue->lock);
     flight->waits = vk_device_wait_takes(work->dev, &job->submit);
+    if (flight->waits)
+        look_for_others(work->dev, &job->submit);
     pthread_mutex_lock(&queue->lock);
     flight->status = clv_queue_begin(queue, &job->submit, flight->message);
     if (!flight->status) {

@@ -335,6 +335,12 @@ static void test_is_ahead(void **state)
     assert_false(vk_device_wait_is_ahead(a, &j.waits[0]));
     vk_device_signal_handed(&other.submit, 1);
     assert_true(vk_device_wait_is_ahead(a, &j.waits[0]));
+    assert_true(vk_device_wait_may_begin(a, &j.submit));
+    j.submit.n_waits = 2; /* and one that is with no driver yet */
+    j.waits[1] = (clv_timeline_point){.flag = &theirs->word, .value = 8};
+    assert_false(vk_device_wait_may_begin(a, &j.submit));
+    assert_int_equal(clv_timeline_signal(theirs, 8), CLV_OK);
+    assert_true(vk_device_wait_may_begin(a, &j.submit));
     /* Recorded submits, and copies beside work, store nothing. */
     other.submit.correlation = 1;
     assert_int_equal(vk_device_signals(b, &other.submit), 0);
