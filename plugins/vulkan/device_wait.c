@@ -5,6 +5,10 @@
 #include "timelines.h"
 
 #include <kernels_templates.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #define FETCH_ITEMS 256 /* as the kernels say */
 #define STORE_ITEMS 1024
@@ -16,6 +20,7 @@
 struct vk_device_wait {
     pthread_mutex_t lock; /* of what follows */
     bool tried, made;     /* the kernels */
+    int claim;            /* socket whose name is the device's; -1: none */
     vk_module fetch, store;
     vk_block *pages[VK_MAX_PAGES]; /* of timelines, imported */
 };
@@ -42,6 +47,7 @@ clv_status vk_device_wait_start(clv_plugin_device *dev)
     dev->device_wait = clv_new(host, sizeof *dev->device_wait);
     if (!dev->device_wait)
         return CLV_ERR_NO_MEMORY;
+    dev->device_wait->claim = -1;
     pthread_mutex_init(&dev->device_wait->lock, NULL);
     return CLV_OK;
 }
@@ -52,6 +58,8 @@ void vk_device_wait_stop(clv_plugin_device *dev)
     if (!self)
         return;
     dev->device_wait = NULL;
+    if (self->claim >= 0)
+        close(self->claim);
     vk_module_destroy(dev, &self->fetch);
     vk_module_destroy(dev, &self->store);
     for (uint32_t i = 0; i < VK_MAX_PAGES; i++)
@@ -63,6 +71,26 @@ void vk_device_wait_stop(clv_plugin_device *dev)
 
 /* ------------------------------------------------------------------------ */
 /* Whether                                                                   */
+
+/* A socket by the device's name, which one process can have, until it ends; -1:
+ * another has it. Drivers do not interrupt a kernel that waits for some
+ * seconds. Two processes might each have one on a device that the other waits
+ * for. */
+static int claim(const clv_plugin_device *dev)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const uint8_t *uuid = dev->phys->info.uuid;
+    char *to = name.sun_path + 1; /* no file */
+    to += sprintf(to, "cleave.vulkan.waits.");
+    for (uint32_t i = 0; i < sizeof dev->phys->info.uuid; i++)
+        to += sprintf(to, "%02x", uuid[i]);
+    const int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0 ||
+        !bind(s, (struct sockaddr *)&name, (socklen_t)(to - (char *)&name)))
+        return s;
+    close(s);
+    return -1;
+}
 
 static clv_status make_kernels(clv_plugin_device *dev)
 {
@@ -76,13 +104,13 @@ static clv_status make_kernels(clv_plugin_device *dev)
 }
 
 /* With the lock held: the host waits from now on. */
-static void give_up(clv_plugin_device *dev, const char *what)
+static void give_up(clv_plugin_device *dev, const char *why)
 {
     dev->device_wait->made = false;
     clv_log(dev->base.host, CLV_LOG_WARN,
-            "%s: the host waits for other devices, which is slower, since the "
-            "driver does not take %s; vulkan.waits=host leaves this out",
-            dev->label, what);
+            "%s: the host waits for other devices, which is slower, since %s; "
+            "vulkan.waits=host leaves this out",
+            dev->label, why);
 }
 
 /* With the lock held: at the first call, for which some wait, makes them. */
@@ -92,12 +120,15 @@ static bool has_kernels(clv_plugin_device *dev)
     if (self->tried)
         return self->made;
     self->tried = true;
-    self->made = !make_kernels(dev);
-    if (self->made)
+    self->claim = claim(dev);
+    self->made = self->claim >= 0 && !make_kernels(dev);
+    if (self->claim < 0)
+        give_up(dev, "another process does so without the host");
+    else if (!self->made)
+        give_up(dev, "the driver does not take the kernels for it");
+    else
         clv_log(dev->base.host, CLV_LOG_INFO,
                 "%s: waits for other devices without the host", dev->label);
-    else
-        give_up(dev, "the kernels for it");
     return self->made;
 }
 
@@ -111,7 +142,7 @@ static const vk_block *get_page(clv_plugin_device *dev, uint32_t page)
     if (!*block && vk_block_create(dev, import_type(dev), VK_PAGE_SIZE,
                                    dev->inst->timelines[page].memory, block)) {
         *block = NULL;
-        give_up(dev, "memory of the host for it");
+        give_up(dev, "the driver does not import the host's memory");
     }
     return *block;
 }

@@ -8,7 +8,8 @@
  * and the devices have nothing to do until then.
  *
  * A device waits only for what the other one's driver has already, and only
- * where that is short. So it cannot wait for ever, nor for the host.
+ * where that is short. So it cannot wait for ever, nor for the host. One
+ * process at a time may have a device wait.
  */
 #pragma once
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -135,12 +135,18 @@ static const clv_host_api host = {.alloc = host_alloc,
                                   .option = host_option};
 static const clv_queue_fns fns = {NULL, NULL};
 
+static vk_physical physicals[2];
+
 static void open_device(clv_plugin_device *dev)
 {
-    static const vk_physical physical = {.import_align = 4096};
+    vk_physical *physical = &physicals[dev - devices];
+    const uint32_t name = (uint32_t)getpid();
+    physical->import_align = 4096;
+    physical->info.uuid[0] = (uint8_t)(dev - devices);
+    memcpy(physical->info.uuid + 1, &name, sizeof name);
     memset(dev, 0, sizeof *dev);
     dev->inst = &instance;
-    dev->phys = &physical;
+    dev->phys = physical;
     dev->imports = true;
     dev->types.n = 2;
     dev->types.type[0].flags = CLV_MEM_DEVICE_LOCAL;
@@ -316,6 +322,25 @@ static void test_refused(void **state)
     clv_timeline_destroy(own);
 }
 
+/* Where another process has the device wait, the host does. */
+static void test_claim(void **state)
+{
+    clv_plugin_timeline *theirs = make_timeline(b), *own = make_timeline(a);
+    job j;
+    (void)state;
+    make_job(&j, theirs, own);
+    assert_true(vk_device_wait_takes(a, &j.submit));
+    physicals[1] = physicals[0];
+    assert_false(vk_device_wait_takes(b, &j.submit));
+    assert_int_equal(world.n_warnings, 1);
+    vk_device_wait_stop(a); /* which gives it back */
+    vk_device_wait_stop(b);
+    assert_int_equal(vk_device_wait_start(b), CLV_OK);
+    assert_true(vk_device_wait_takes(b, &j.submit));
+    clv_timeline_destroy(theirs);
+    clv_timeline_destroy(own);
+}
+
 static void test_is_ahead(void **state)
 {
     clv_plugin_timeline *theirs = make_timeline(b), *own = make_timeline(a);
@@ -477,9 +502,9 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(test_takes),  CASE(test_refused), CASE(test_is_ahead),
-        CASE(test_record), CASE(test_signals), CASE(test_failed),
-        CASE(test_slots),
+        CASE(test_takes),    CASE(test_refused), CASE(test_claim),
+        CASE(test_is_ahead), CASE(test_record),  CASE(test_signals),
+        CASE(test_failed),   CASE(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
