@@ -300,8 +300,6 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
                        const int64_t *symbols)
 {
     uint32_t groups[3];
-    if (rec->waits[i])
-        vk_record_kernel_barrier(prog->dev, rec->cb);
     for (uint32_t g = 0; g < 3; g++) {
         groups[g] = (uint32_t)gpu_expr_value(&d->groups[g], symbols);
         if (!groups[g])
@@ -380,6 +378,8 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     for (uint32_t i = 0; i < n; i++) {
         if (i == wait)
             record_wait(dev, rec);
+        else if (rec->waits[i])
+            vk_record_kernel_barrier(dev, rec->cb);
         record_one(prog, rec, &dispatches[i], i, symbols);
         stamp(prog, rec, i + 1);
     }

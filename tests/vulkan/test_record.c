@@ -1,0 +1,206 @@
+/*
+ * Where a recording has the wait for other devices, by commands that are noted:
+ * kernels by their digits, W the wait, b a barrier between kernels, B one
+ * behind all.
+ */
+#include "../../plugins/vulkan/commands.h"
+#include "../../plugins/vulkan/device_wait.h"
+#include "../../plugins/vulkan/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SIZE 256 /* of a tensor; they lie one behind the other */
+#define TENSORS 5
+#define FETCHED 1 /* the tensor that comes with the wait */
+
+static char noted[64];
+
+static void note(char c)
+{
+    const size_t n = strlen(noted);
+    assert_true(n + 1 < sizeof noted);
+    noted[n] = c;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The rest of the plugin                                                    */
+
+bool vk_device_wait_writes(const clv_submit *submit, VkBuffer buffer,
+                           uint64_t begin, uint64_t end)
+{
+    (void)submit, (void)buffer;
+    return begin < (FETCHED + 1) * SIZE && FETCHED * SIZE < end;
+}
+
+void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
+                           const clv_submit *submit)
+{
+    (void)dev, (void)cb, (void)submit;
+    note('W');
+}
+
+void vk_module_launch(const clv_plugin_device *dev, VkCommandBuffer cb,
+                      const vk_module *module, const vk_launch *launch)
+{
+    (void)dev, (void)cb, (void)module;
+    note((char)('0' + launch->params[0]));
+}
+
+void vk_record_kernel_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
+{
+    (void)dev, (void)cb;
+    note('b');
+}
+
+void vk_record_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
+{
+    (void)dev, (void)cb;
+    note('B');
+}
+
+VkResult vk_make_commands(clv_plugin_device *dev, VkCommandPool *pool,
+                          VkCommandBuffer *cb)
+{
+    (void)dev, (void)pool, (void)cb;
+    return VK_SUCCESS;
+}
+
+void vk_private_begin(clv_plugin_device *dev, VkCommandBuffer cb,
+                      const vk_private *p)
+{
+    (void)dev, (void)cb, (void)p;
+}
+
+VkDescriptorType vk_descriptor_type(uint32_t storage, bool written)
+{
+    (void)storage, (void)written;
+    return VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+}
+
+/* ------------------------------------------------------------------------ */
+/* The driver, the host                                                      */
+
+static VkResult reset(VkDevice device, VkCommandPool pool,
+                      VkCommandPoolResetFlags flags)
+{
+    (void)device, (void)pool, (void)flags;
+    return VK_SUCCESS;
+}
+
+static VkResult begin(VkCommandBuffer cb, const VkCommandBufferBeginInfo *info)
+{
+    (void)cb, (void)info;
+    return VK_SUCCESS;
+}
+
+static VkResult end(VkCommandBuffer cb)
+{
+    (void)cb;
+    return VK_SUCCESS;
+}
+
+static void destroy_pool(VkDevice device, VkCommandPool pool,
+                         const VkAllocationCallbacks *callbacks)
+{
+    (void)device, (void)pool, (void)callbacks;
+}
+
+static void destroy_descriptors(VkDevice device, VkDescriptorPool pool,
+                                const VkAllocationCallbacks *callbacks)
+{
+    (void)device, (void)pool, (void)callbacks;
+}
+
+static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
+{
+    (void)host;
+    return aligned_alloc(alignment,
+                         (size + alignment - 1) / alignment * alignment);
+}
+
+static void host_free(clv_host *host, void *ptr)
+{
+    (void)host;
+    free(ptr);
+}
+
+static const clv_host_api host = {.alloc = host_alloc, .free = host_free};
+
+/* ------------------------------------------------------------------------ */
+
+/* What the recording of kernels is that read the one tensor and write the
+ * other; with a wait. */
+static const char *record(const uint32_t (*kernels)[2], uint32_t n, bool waits)
+{
+    static clv_plugin_device dev;
+    static vk_kernel kernel = {.n_args = 2, .n_ints = 3};
+    static const clv_submit submit;
+    static gpu_code code;
+    vk_kernel *all = &kernel;
+    vk_place places[TENSORS] = {{.begin = 0}};
+    gpu_arg args[4][2];
+    gpu_dispatch dispatches[4];
+    clv_plugin_program prog = {
+        .dev = &dev, .code = &code, .kernels = &all, .base.n_tensors = TENSORS};
+    vk_recording rec = {.before = waits ? &submit : NULL};
+    const gpu_expr one = {.constant = 1, .divisor = 1};
+    dev.base.host = &host;
+    dev.imports = true;
+    dev.api.ResetCommandPool = reset;
+    dev.api.BeginCommandBuffer = begin;
+    dev.api.EndCommandBuffer = end;
+    dev.api.DestroyCommandPool = destroy_pool;
+    dev.api.DestroyDescriptorPool = destroy_descriptors;
+    for (uint32_t t = 0; t < TENSORS; t++)
+        places[t] = (vk_place){.buffer = (VkBuffer)&dev,
+                               .begin = t * SIZE,
+                               .end = (t + 1) * SIZE,
+                               .limit = TENSORS * SIZE};
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t a = 0; a < 2; a++)
+            args[i][a] = (gpu_arg){.memory = GPU_MEMORY_TENSOR,
+                                   .index = kernels[i][a],
+                                   .written = a};
+        dispatches[i] =
+            (gpu_dispatch){.args = args[i],
+                           .params = {{.constant = i, .divisor = 1}},
+                           .groups = {one, one, one}};
+    }
+    memset(noted, 0, sizeof noted);
+    assert_int_equal(vk_recording_init(&prog, &rec, dispatches, n), VK_SUCCESS);
+    vk_recording_write(&prog, &rec, dispatches, n, places);
+    assert_int_equal(vk_recording_record(&prog, &rec, dispatches, n, NULL),
+                     VK_SUCCESS);
+    vk_recording_finish(&prog, &rec);
+    return noted;
+}
+
+static void test_wait(void **state)
+{
+    static const uint32_t plain[][2] = {{0, 2}, {FETCHED, 3}};
+    static const uint32_t chain[][2] = {{0, 2}, {2, 3}, {FETCHED, 4}};
+    static const uint32_t written[][2] = {{0, FETCHED}};
+    static const uint32_t others[][2] = {{0, 2}, {0, 3}};
+    (void)state;
+    /* Ahead of the wait is what does not need it. */
+    assert_string_equal(record(plain, 2, true), "0Wb1B");
+    assert_string_equal(record(plain, 2, false), "01B");
+    /* Nothing else that would have the others wait. */
+    assert_string_equal(record(chain, 3, true), "0Wb12B");
+    assert_string_equal(record(written, 1, true), "Wb0B");
+    /* What comes with the wait is there in the end. */
+    assert_string_equal(record(others, 2, true), "01WbB");
+    assert_string_equal(record(others, 0, true), "WbB");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
