@@ -103,7 +103,8 @@ static clv_status make_kernels(clv_plugin_device *dev)
                           gpu_template_store_and_signal, store, &self->store);
 }
 
-/* With the lock held: the host waits from now on. */
+/* With the lock held: the host waits from now on, for timelines of new pages.
+ */
 static void give_up(clv_plugin_device *dev, const char *why)
 {
     dev->device_wait->made = false;
@@ -137,10 +138,10 @@ static const vk_block *get_page(clv_plugin_device *dev, uint32_t page)
 {
     struct vk_device_wait *self = dev->device_wait;
     vk_block **block = &self->pages[page];
-    if (!has_kernels(dev))
-        return NULL;
-    if (!*block && vk_block_create(dev, import_type(dev), VK_PAGE_SIZE,
-                                   dev->inst->timelines[page].memory, block)) {
+    if (*block || !has_kernels(dev))
+        return *block; /* what was found once stays, also for waits under way */
+    if (vk_block_create(dev, import_type(dev), VK_PAGE_SIZE,
+                        dev->inst->timelines[page].memory, block)) {
         *block = NULL;
         give_up(dev, "the driver does not import the host's memory");
     }

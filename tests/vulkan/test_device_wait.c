@@ -322,6 +322,26 @@ static void test_refused(void **state)
     clv_timeline_destroy(own);
 }
 
+/* A page that is not imported takes nothing from waits in those that are. */
+static void test_second_page(void **state)
+{
+    clv_plugin_timeline *tls[VK_PAGE_SLOTS + 1];
+    job j, other;
+    (void)state;
+    for (uint32_t i = 0; i <= VK_PAGE_SLOTS; i++)
+        tls[i] = make_timeline(b);
+    make_job(&j, tls[0], tls[1]);
+    make_job(&other, tls[VK_PAGE_SLOTS], tls[1]);
+    assert_true(vk_device_wait_takes(a, &j.submit));
+    world.refuses = true;
+    assert_false(vk_device_wait_takes(a, &other.submit));
+    assert_int_equal(world.n_warnings, 1);
+    vk_device_wait_record(a, NULL, &j.submit);
+    assert_int_equal(world.launches[0].what.args[2], address(a, tls[0]));
+    for (uint32_t i = 0; i <= VK_PAGE_SLOTS; i++)
+        clv_timeline_destroy(tls[i]);
+}
+
 /* Where another process has the device wait, the host does. */
 static void test_claim(void **state)
 {
@@ -502,9 +522,9 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(test_takes),    CASE(test_refused), CASE(test_claim),
-        CASE(test_is_ahead), CASE(test_record),  CASE(test_signals),
-        CASE(test_failed),   CASE(test_slots),
+        CASE(test_takes),       CASE(test_refused),  CASE(test_claim),
+        CASE(test_second_page), CASE(test_is_ahead), CASE(test_record),
+        CASE(test_signals),     CASE(test_failed),   CASE(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
