@@ -10,11 +10,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define FETCH_ITEMS 256 /* as the kernels say */
-#define STORE_ITEMS 1024
-#define UNIT 16                       /* bytes that an item moves at a time */
-#define LINE 128                      /* of the cache */
-#define PAGE_ALIGN 4096               /* of mmap() */
+#define ITEMS 1024       /* of a group, as the kernels say */
+#define SPAN (32u << 10) /* bytes that a group of wait_and_fetch has */
+#define UNIT 16          /* bytes that copies are of whole multiples of */
+#define LINE 128         /* of the cache */
+#define PAGE_ALIGN 4096  /* of mmap() */
 #define LARGEST ((uint64_t)256 << 10) /* of copies that kernels make */
 
 struct vk_device_wait {
@@ -94,13 +94,12 @@ static int claim(const clv_plugin_device *dev)
 
 static clv_status make_kernels(clv_plugin_device *dev)
 {
-    static const uint32_t fetch[3] = {FETCH_ITEMS, 1, 1};
-    static const uint32_t store[3] = {STORE_ITEMS, 1, 1};
+    static const uint32_t local[3] = {ITEMS, 1, 1};
     struct vk_device_wait *self = dev->device_wait;
     CLV_TRY(vk_module_make(dev, "wait_and_fetch", gpu_template_wait_and_fetch,
-                           fetch, &self->fetch));
+                           local, &self->fetch));
     return vk_module_make(dev, "store_and_signal",
-                          gpu_template_store_and_signal, store, &self->store);
+                          gpu_template_store_and_signal, local, &self->store);
 }
 
 /* With the lock held: the host waits from now on, for timelines of new pages.
@@ -335,8 +334,7 @@ static void add_waits(clv_plugin_device *dev, vk_launch *launch,
 static uint32_t fetch_groups(const vk_launch *launch)
 {
     const uint64_t bytes = launch->args[1] % LINE + (uint64_t)launch->params[0];
-    const uint64_t each = (uint64_t)FETCH_ITEMS * UNIT;
-    return bytes ? (uint32_t)((bytes + each - 1) / each) : 1;
+    return bytes ? (uint32_t)((bytes + SPAN - 1) / SPAN) : 1;
 }
 
 bool vk_device_wait_writes(const clv_submit *submit, VkBuffer buffer,
@@ -352,19 +350,31 @@ bool vk_device_wait_writes(const clv_submit *submit, VkBuffer buffer,
     return false;
 }
 
+static void fetch(clv_plugin_device *dev, VkCommandBuffer cb, vk_launch *launch)
+{
+    launch->groups[0] = fetch_groups(launch);
+    vk_module_launch(dev, cb, &dev->device_wait->fetch, launch);
+}
+
+/* The first copy comes with the words, if one group makes it: only one may look
+ * at these. */
 void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
                            const clv_submit *submit)
 {
     const uint32_t n = vk_device_wait_copies(submit);
+    uint32_t with = 0;
     vk_launch launch = begin(n ? &submit->commands[0] : NULL);
+    if (n && fetch_groups(&launch) == 1)
+        with = 1;
+    else
+        launch = begin(NULL);
     add_waits(dev, &launch, submit);
-    for (uint32_t i = 0; i < (n ? n : 1); i++) {
-        if (i)
-            launch = begin(&submit->commands[i]);
-        launch.groups[0] = fetch_groups(&launch);
-        vk_module_launch(dev, cb, &dev->device_wait->fetch, &launch);
-        if (!i)
-            vk_record_kernel_barrier(dev, cb);
+    fetch(dev, cb, &launch);
+    if (n > with)
+        vk_record_kernel_barrier(dev, cb);
+    for (uint32_t i = with; i < n; i++) {
+        launch = begin(&submit->commands[i]);
+        fetch(dev, cb, &launch);
     }
 }
 

@@ -140,9 +140,9 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
                                flight->queries, query);
 }
 
-/* before: NULL, or a submit that the command, which is a RUN, waits for. */
+/* joined: of a RUN. */
 static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i,
-                   const clv_submit *before)
+                   vk_joined joined)
 {
     const clv_command *c = &flight->job->submit.commands[i];
     stamp(dev, flight, 2 * i);
@@ -152,7 +152,7 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i,
         vk_stamps stamps = vk_trace_kernels(flight, c);
         if (!flight->status)
             flight->status =
-                vk_program_commands(c, flight->work->value + 1, stamps, before,
+                vk_program_commands(c, flight->work->value + 1, stamps, joined,
                                     &cb, flight->message);
         if (cb)
             flight->list[flight->n_list++] = cb;
@@ -179,12 +179,18 @@ static void record_wait(clv_plugin_device *dev, vk_flight *flight)
 
 static void record_signals(clv_plugin_device *dev, vk_flight *flight)
 {
-    VkCommandBuffer cb =
-        flight->signals && !flight->status ? loose(dev, flight) : NULL;
+    VkCommandBuffer cb = flight->status ? NULL : loose(dev, flight);
     if (cb)
         vk_device_signal_record(dev, cb, &flight->job->submit, flight->signals);
 }
 
+static bool is_run(const clv_submit *submit, uint32_t i)
+{
+    return submit->commands[i].kind == CLV_COMMAND_RUN;
+}
+
+/* Waits and signals by kernels are in the command buffers of programs beside
+ * them. */
 static void record_all(clv_plugin_device *dev, vk_flight *flight)
 {
     const clv_submit *submit = &flight->job->submit;
@@ -193,14 +199,19 @@ static void record_all(clv_plugin_device *dev, vk_flight *flight)
     uint32_t n = submit->n_commands;
     if (flight->signals && vk_device_signal_copies(submit))
         n--;
-    /* Kernels that do not need what is waited for come before the wait. */
-    const bool joins =
-        waits && first < n && submit->commands[first].kind == CLV_COMMAND_RUN;
+    const bool any = first < n;
+    const bool joins = waits && any && is_run(submit, first);
+    const bool joined = flight->signals && any && is_run(submit, n - 1);
     if (waits && !joins)
         record_wait(dev, flight);
-    for (uint32_t i = first; i < n && !flight->status; i++)
-        record(dev, flight, i, joins && i == first ? submit : NULL);
-    record_signals(dev, flight);
+    for (uint32_t i = first; i < n && !flight->status; i++) {
+        vk_joined with = {.submit = submit, .waits = joins && i == first};
+        if (joined && i == n - 1)
+            with.signals = flight->signals;
+        record(dev, flight, i, with);
+    }
+    if (flight->signals && !joined)
+        record_signals(dev, flight);
 }
 
 /* Its last program, whose runs take most of its time; NULL: it only copies. */

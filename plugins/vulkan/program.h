@@ -24,6 +24,13 @@ typedef struct vk_stamps {
     uint32_t first;
 } vk_stamps;
 
+/* What else of its submit is in a program's command buffer (device_wait.h). */
+typedef struct vk_joined {
+    const struct clv_submit *submit; /* read only while recording */
+    bool waits;       /* by the device, before it runs what needs that */
+    uint32_t signals; /* stored behind all: bits */
+} vk_joined;
+
 /* A command buffer that runs the program with some bindings and symbols. */
 typedef struct vk_recording {
     VkCommandPool pool;
@@ -36,8 +43,7 @@ typedef struct vk_recording {
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
     vk_stamps stamps;       /* in the command buffer */
-    const struct clv_submit *before; /* in it: its wait by the device. NULL:
-                                        none. Read only while recording */
+    vk_joined joined;
     uint32_t resets; /* queries of those that it resets itself */
     uint64_t value;  /* of the semaphore after its last run */
 } vk_recording;
@@ -80,17 +86,16 @@ void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);
 /* Records the dispatches; the sets are written. rec->stamps say whether with
- * times, rec->before whether with a wait. */
+ * times, rec->joined what else. */
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols);
 
 /* replay.c: the command buffer that runs the program as the command says; it
- * ends with a barrier. value: of the semaphore when the run has ended. before:
- * NULL, or a submit for which the device waits (device_wait.h) before it runs
- * what needs that. By one thread of the queue at a time. */
+ * ends with a barrier. value: of the semaphore when the run has ended. By one
+ * thread of the queue at a time. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, const clv_submit *before,
+                               vk_stamps stamps, vk_joined joined,
                                VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
 /* Runs dispatches of the setup once, and waits for them. */

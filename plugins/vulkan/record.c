@@ -320,7 +320,7 @@ static void stamp(clv_plugin_program *prog, const vk_recording *rec, uint32_t i)
 }
 
 /* Whether the dispatch needs what comes with the wait, or waits for others
- * itself: then all ahead of it is before the wait. */
+ * itself: then it waits for all ahead of it. */
 static bool ends_head(const clv_plugin_program *prog, const vk_recording *rec,
                       const gpu_dispatch *dispatches, uint32_t i)
 {
@@ -328,29 +328,23 @@ static bool ends_head(const clv_plugin_program *prog, const vk_recording *rec,
     if (rec->waits[i])
         return true;
     for (uint32_t a = 0; a < prog->kernels[d->kernel]->n_args; a++) {
-        const vk_place place = find_arg(prog, &d->args[a], rec->places);
-        if (!place.image && vk_device_wait_writes(rec->before, place.buffer,
-                                                  place.begin, place.end))
+        const vk_place p = find_arg(prog, &d->args[a], rec->places);
+        if (!p.image &&
+            vk_device_wait_writes(rec->joined.submit, p.buffer, p.begin, p.end))
             return true;
     }
     return false;
 }
 
-/* Where the wait comes: the first dispatch behind it. */
-static uint32_t find_wait(const clv_plugin_program *prog,
-                          const vk_recording *rec,
-                          const gpu_dispatch *dispatches, uint32_t n)
+/* The first dispatch behind the wait. Those ahead of it run beside it. */
+static uint32_t find_waiting(const clv_plugin_program *prog,
+                             const vk_recording *rec,
+                             const gpu_dispatch *dispatches, uint32_t n)
 {
     uint32_t i = 0;
-    while (rec->before && i < n && !ends_head(prog, rec, dispatches, i))
+    while (i < n && !ends_head(prog, rec, dispatches, i))
         i++;
-    return rec->before ? i : UINT32_MAX;
-}
-
-static void record_wait(clv_plugin_device *dev, const vk_recording *rec)
-{
-    vk_device_wait_record(dev, rec->cb, rec->before);
-    vk_record_kernel_barrier(dev, rec->cb);
+    return i;
 }
 
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
@@ -374,17 +368,22 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     if (rec->resets)
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);
-    const uint32_t wait = find_wait(prog, rec, dispatches, n);
+    uint32_t waiting = n;
+    if (rec->joined.waits) {
+        vk_device_wait_record(dev, rec->cb, rec->joined.submit);
+        waiting = find_waiting(prog, rec, dispatches, n);
+    }
     for (uint32_t i = 0; i < n; i++) {
-        if (i == wait)
-            record_wait(dev, rec);
-        else if (rec->waits[i])
+        if (i == waiting || rec->waits[i])
             vk_record_kernel_barrier(dev, rec->cb);
         record_one(prog, rec, &dispatches[i], i, symbols);
         stamp(prog, rec, i + 1);
     }
-    if (wait == n)
-        record_wait(dev, rec);
+    if (rec->joined.signals) {
+        vk_record_kernel_barrier(dev, rec->cb);
+        vk_device_signal_record(dev, rec->cb, rec->joined.submit,
+                                rec->joined.signals);
+    }
     vk_record_barrier(dev, rec->cb);
     result = dev->api.EndCommandBuffer(rec->cb);
     if (prog->base.n_symbols && symbols)

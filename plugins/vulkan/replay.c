@@ -19,7 +19,7 @@ static bool same_places(const clv_command *command, const vk_recording *rec)
 
 static bool is_plain(const vk_recording *rec)
 {
-    return !rec->stamps.pool && !rec->before;
+    return !rec->stamps.pool && !rec->joined.waits && !rec->joined.signals;
 }
 
 /* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it;
@@ -49,7 +49,7 @@ static vk_recording *choose(const clv_command *command, const int64_t *symbols,
 }
 
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, const clv_submit *before,
+                               vk_stamps stamps, vk_joined joined,
                                VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE])
 {
@@ -66,7 +66,8 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
     if (result)
         return vk_explain(dev, result, "vkGetSemaphoreCounterValue", message);
     vk_recording *rec =
-        choose(command, symbols, !stamps.pool && !before, done, &rank);
+        choose(command, symbols,
+               !stamps.pool && !joined.waits && !joined.signals, done, &rank);
     if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result =
@@ -82,7 +83,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
                            prog->places);
     rec->stamps = stamps;
-    rec->before = before;
+    rec->joined = joined;
     if (rank < 3)
         result = vk_recording_record(prog, rec, code->dispatches,
                                      code->n_dispatches, symbols);

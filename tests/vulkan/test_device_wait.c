@@ -423,8 +423,7 @@ static void test_record(void **state)
     assert_int_equal(l->params[1], 1);
     assert_int_equal(l->params[2], 5);
     assert_int_equal(l->params[3], 9);
-    /* 64 bytes behind the first line, and 4 KiB, by groups of 4 KiB. */
-    assert_int_equal(l->groups[0], 2);
+    assert_int_equal(l->groups[0], 1);
     l = &world.launches[1].what;
     assert_int_equal(l->params[0], 64);
     assert_int_equal(l->params[1], 0);
@@ -442,6 +441,33 @@ static void test_record(void **state)
     vk_device_wait_record(a, NULL, &j.submit);
     assert_int_equal(world.launches[2].what.params[0], 4096);
     assert_int_equal(world.launches[2].what.params[1], 0);
+    clv_timeline_destroy(theirs);
+    clv_timeline_destroy(own);
+}
+
+/* One group alone looks at words. */
+static void test_large_copy(void **state)
+{
+    clv_plugin_timeline *theirs = make_timeline(b), *own = make_timeline(a);
+    job j;
+    (void)state;
+    make_job(&j, theirs, own);
+    j.commands[0].size = (32 << 10) - 64; /* it begins amid a line */
+    vk_device_wait_record(a, NULL, &j.submit);
+    assert_int_equal(world.n_launches, 1);
+    assert_int_equal(world.launches[0].what.groups[0], 1);
+    j.commands[0].size = (32 << 10) - 32;
+    vk_device_wait_record(a, NULL, &j.submit);
+    assert_int_equal(world.n_launches, 3);
+    assert_int_equal(world.n_barriers, 1);
+    const vk_launch *l = &world.launches[1].what;
+    assert_int_equal(l->params[0], 0);
+    assert_int_equal(l->params[1], 1);
+    assert_int_equal(l->groups[0], 1);
+    l = &world.launches[2].what;
+    assert_int_equal(l->params[0], (32 << 10) - 32);
+    assert_int_equal(l->params[1], 0);
+    assert_int_equal(l->groups[0], 2);
     clv_timeline_destroy(theirs);
     clv_timeline_destroy(own);
 }
@@ -524,7 +550,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_takes),       CASE(test_refused),  CASE(test_claim),
         CASE(test_second_page), CASE(test_is_ahead), CASE(test_record),
-        CASE(test_signals),     CASE(test_failed),   CASE(test_slots),
+        CASE(test_large_copy),  CASE(test_signals),  CASE(test_failed),
+        CASE(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

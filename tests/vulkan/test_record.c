@@ -1,7 +1,7 @@
 /*
  * Where a recording has the wait for other devices, by commands that are noted:
- * kernels by their digits, W the wait, b a barrier between kernels, B one
- * behind all.
+ * kernels by their digits, W the wait, S signals, b a barrier between kernels,
+ * B one behind all.
  */
 #include "../../plugins/vulkan/commands.h"
 #include "../../plugins/vulkan/device_wait.h"
@@ -43,6 +43,13 @@ void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
 {
     (void)dev, (void)cb, (void)submit;
     note('W');
+}
+
+void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
+                             const clv_submit *submit, uint32_t signals)
+{
+    (void)dev, (void)cb, (void)submit, (void)signals;
+    note('S');
 }
 
 void vk_module_launch(const clv_plugin_device *dev, VkCommandBuffer cb,
@@ -135,8 +142,9 @@ static const clv_host_api host = {.alloc = host_alloc, .free = host_free};
 /* ------------------------------------------------------------------------ */
 
 /* What the recording of kernels is that read the one tensor and write the
- * other; with a wait. */
-static const char *record(const uint32_t (*kernels)[2], uint32_t n, bool waits)
+ * other; with a wait, and signals. */
+static const char *record_with(const uint32_t (*kernels)[2], uint32_t n,
+                               bool waits, uint32_t signals)
 {
     static clv_plugin_device dev;
     static vk_kernel kernel = {.n_args = 2, .n_ints = 3};
@@ -148,7 +156,7 @@ static const char *record(const uint32_t (*kernels)[2], uint32_t n, bool waits)
     gpu_dispatch dispatches[4];
     clv_plugin_program prog = {
         .dev = &dev, .code = &code, .kernels = &all, .base.n_tensors = TENSORS};
-    vk_recording rec = {.before = waits ? &submit : NULL};
+    vk_recording rec = {.joined = {&submit, waits, signals}};
     const gpu_expr one = {.constant = 1, .divisor = 1};
     dev.base.host = &host;
     dev.imports = true;
@@ -181,6 +189,11 @@ static const char *record(const uint32_t (*kernels)[2], uint32_t n, bool waits)
     return noted;
 }
 
+static const char *record(const uint32_t (*kernels)[2], uint32_t n, bool waits)
+{
+    return record_with(kernels, n, waits, 0);
+}
+
 static void test_wait(void **state)
 {
     static const uint32_t plain[][2] = {{0, 2}, {FETCHED, 3}};
@@ -188,19 +201,28 @@ static void test_wait(void **state)
     static const uint32_t written[][2] = {{0, FETCHED}};
     static const uint32_t others[][2] = {{0, 2}, {0, 3}};
     (void)state;
-    /* Ahead of the wait is what does not need it. */
-    assert_string_equal(record(plain, 2, true), "0Wb1B");
+    /* Beside the wait is what does not need it. */
+    assert_string_equal(record(plain, 2, true), "W0b1B");
     assert_string_equal(record(plain, 2, false), "01B");
     /* Nothing else that would have the others wait. */
-    assert_string_equal(record(chain, 3, true), "0Wb12B");
+    assert_string_equal(record(chain, 3, true), "W0b12B");
     assert_string_equal(record(written, 1, true), "Wb0B");
     /* What comes with the wait is there in the end. */
-    assert_string_equal(record(others, 2, true), "01WbB");
-    assert_string_equal(record(others, 0, true), "WbB");
+    assert_string_equal(record(others, 2, true), "W01B");
+    assert_string_equal(record(others, 0, true), "WB");
+}
+
+static void test_signal(void **state)
+{
+    static const uint32_t plain[][2] = {{0, 2}, {FETCHED, 3}};
+    (void)state;
+    assert_string_equal(record_with(plain, 2, false, 1), "01bSB");
+    assert_string_equal(record_with(plain, 2, true, 2), "W0b1bSB");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait),
+                                       cmocka_unit_test(test_signal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
