@@ -78,6 +78,49 @@ static void sort(core_offers *all)
     }
 }
 
+static bool has_flag(const core_offer *o)
+{
+    return o->position < INT_MAX && o->info.flags & CLV_DEVICE_PEER_WAIT;
+}
+
+/* Whether the device is one of several of its plugin that wait for each other
+ * without the host. */
+static bool has_peers(const core_offers *all, const core_offer *o)
+{
+    for (uint32_t i = 0; i < all->n && has_flag(o); i++)
+        if (&all->list[i] != o && all->list[i].plugin == o->plugin &&
+            has_flag(&all->list[i]))
+            return true;
+    return false;
+}
+
+static bool same_uuid(const clv_device_info *a, const clv_device_info *b)
+{
+    static const uint8_t unknown[sizeof a->uuid];
+    return memcmp(a->uuid, unknown, sizeof unknown) &&
+           !memcmp(a->uuid, b->uuid, sizeof unknown);
+}
+
+/* Of the same hardware by two plugins, what has peers comes first: it divides
+ * one token's work, whose parts wait for each other twice a layer. */
+static void prefer_peers(core_offers *all)
+{
+    for (uint32_t i = 1; i < all->n; i++) {
+        const core_offer o = all->list[i];
+        uint32_t to = 0;
+        while (to < i && (all->list[to].plugin == o.plugin ||
+                          all->list[to].position != o.position ||
+                          !same_uuid(&all->list[to].info, &o.info)))
+            to++;
+        if (to == i || !has_peers(all, &all->list[i]) ||
+            has_peers(all, &all->list[to]))
+            continue;
+        memmove(&all->list[to + 1], &all->list[to],
+                (i - to) * sizeof *all->list);
+        all->list[to] = o;
+    }
+}
+
 static clv_status add_device(clv_context *ctx, clv_device *dev)
 {
     clv_device **list =
@@ -94,12 +137,10 @@ static clv_status add_device(clv_context *ctx, clv_device *dev)
 static bool same_hardware(const clv_context *ctx, const clv_device *dev,
                           const core_offer *o)
 {
-    static const uint8_t unknown[sizeof o->info.uuid];
     const char *list = clv_config_get(ctx->config, "core.devices");
     if (dev->plugin == o->plugin)
         return false;
-    if (memcmp(o->info.uuid, unknown, sizeof unknown) &&
-        !memcmp(dev->info.uuid, o->info.uuid, sizeof unknown))
+    if (same_uuid(&o->info, &dev->info))
         return true;
     return (!list || !*list) && is_processor(&o->info) &&
            is_processor(&dev->info);
@@ -297,6 +338,7 @@ clv_status core_offers_open(clv_context *ctx)
     core_offers *all = &ctx->loader->offers;
     const char *devices = clv_config_get(ctx->config, "core.devices");
     sort(all);
+    prefer_peers(all);
     for (uint32_t i = 0; i < all->n; i++)
         if (all->list[i].position < INT_MAX)
             open_one(ctx, &all->list[i]);

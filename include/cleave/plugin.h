@@ -620,6 +620,8 @@ enum {
                                             time, in another layout; takes
                                             CLV_COMPILE_SCARCE */
     CLV_DEVICE_COPIES_ROWS = 1u << 6,    /* takes COPY commands of rows */
+    CLV_DEVICE_PEER_WAIT = 1u << 7,      /* waits for others of the plugin that
+                                            have this, without the host */
 };
 
 typedef struct clv_device_info {

@@ -14,7 +14,6 @@
 #define SPAN (32u << 10) /* bytes that a group of wait_and_fetch has */
 #define UNIT 16          /* bytes that copies are of whole multiples of */
 #define LINE 128         /* of the cache */
-#define PAGE_ALIGN 4096  /* of mmap() */
 #define LARGEST ((uint64_t)256 << 10) /* of copies that kernels make */
 
 struct vk_device_wait {
@@ -40,9 +39,8 @@ static uint32_t import_type(const clv_plugin_device *dev)
 clv_status vk_device_wait_start(clv_plugin_device *dev)
 {
     const clv_host_api *host = dev->base.host;
-    if (!strcmp(host->option(host->host, "waits"), "host") || !dev->imports ||
-        import_type(dev) == dev->types.n ||
-        dev->phys->import_align > PAGE_ALIGN)
+    if (!(dev->phys->info.flags & CLV_DEVICE_PEER_WAIT) || !dev->imports ||
+        import_type(dev) == dev->types.n)
         return CLV_OK;
     dev->device_wait = clv_new(host, sizeof *dev->device_wait);
     if (!dev->device_wait)

@@ -191,6 +191,17 @@ static bool chosen(const vk_physical *p, const char *option)
     return false;
 }
 
+#define PAGE_ALIGN 4096 /* of mmap() */
+
+/* What device_wait.h needs, as far as it is known before devices are made. */
+static bool waits_for_peers(const clv_host_api *host, const vk_physical *p)
+{
+    return p->binary_import && p->import_align &&
+           p->import_align <= PAGE_ALIGN &&
+           strcmp(host->option(host->host, "ptx"), "off") &&
+           strcmp(host->option(host->host, "waits"), "host");
+}
+
 static void describe(const clv_host_api *host, vk_physical *p)
 {
     const bool cpu = p->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
@@ -203,7 +214,8 @@ static void describe(const clv_host_api *host, vk_physical *p)
                                                               : CLV_DEVICE_GPU;
     p->info.flags = CLV_DEVICE_FLAG_STORE | CLV_DEVICE_FLAG_WAIT |
                     CLV_DEVICE_REPACKS | CLV_DEVICE_COPIES_ROWS |
-                    (cpu ? CLV_DEVICE_SOFTWARE : 0u);
+                    (cpu ? CLV_DEVICE_SOFTWARE : 0u) |
+                    (waits_for_peers(host, p) ? CLV_DEVICE_PEER_WAIT : 0u);
     p->info.n_mem_types = types.n;
     p->info.memory_size =
         gpu_memory_limit(host, p->info.memory_size, vk_owns_memory(p));

@@ -245,6 +245,40 @@ static void test_same_device_twice(void **state)
     close_opened(&o);
 }
 
+/* Of two plugins' devices those are used that wait for each other, if they are
+ * several. */
+static void test_peers(void **state)
+{
+    (void)state;
+    install(&dir, "good");
+    install(&dir, "unloadable");
+    const struct {
+        const char *set, *good, *unloadable, *flags, *ids;
+    } cases[] = {
+        {"core.devices=", "3", "2", "128", "good:0 unloadable:0 unloadable:1 "},
+        {"core.devices=", "3", "2", "0", "good:0 good:1 good:2 "},
+        {"core.devices=", "3", "1", "128", "good:0 good:1 good:2 "},
+        {"core.devices=good", "3", "2", "128", "good:0 good:1 good:2 "},
+        {"core.devices=good,unloadable", "3", "2", "128",
+         "good:0 good:1 good:2 "},
+        {"core.devices=good:1,unloadable", "3", "2", "128",
+         "good:1 unloadable:1 "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char good[32], unloadable[32], flags[32], ids[256];
+        snprintf(good, sizeof good, "good.devices=%s", cases[i].good);
+        snprintf(unloadable, sizeof unloadable, "unloadable.devices=%s",
+                 cases[i].unloadable);
+        snprintf(flags, sizeof flags, "unloadable.flags=%s", cases[i].flags);
+        const char *const set[] = {
+            cases[i].set,        good, unloadable, flags, "good.uuid=1",
+            "unloadable.uuid=2", NULL};
+        opened o = open_ok(NULL, set);
+        assert_string_equal(device_ids(o.ctx, ids), cases[i].ids);
+        close_opened(&o);
+    }
+}
+
 static void install_kinds(const char *variant, const char *kinds)
 {
     char text[128], file[64];
@@ -424,9 +458,10 @@ int main(void)
         TEST(test_good),           TEST(test_variants),
         TEST(test_allow_list),     TEST(test_device_order),
         TEST(test_lazy),           TEST(test_same_device_twice),
-        TEST(test_processor_once), TEST(test_device_failure),
-        TEST(test_wrong_settings), TEST(test_max_share),
-        TEST(test_unloading),      TEST(test_two_contexts),
+        TEST(test_peers),          TEST(test_processor_once),
+        TEST(test_device_failure), TEST(test_wrong_settings),
+        TEST(test_max_share),      TEST(test_unloading),
+        TEST(test_two_contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,6 @@
 static struct {
     bool refuses;        /* imports of pages */
     clv_status compiler; /* what it answers */
-    bool by_host;        /* the option */
     uint32_t n_warnings, n_modules, n_blocks, n_barriers, n_launches;
     struct {
         const vk_module *module;
@@ -121,18 +120,10 @@ static void host_log(clv_host *host, uint32_t level, const char *file,
     world.n_warnings += level == CLV_LOG_WARN;
 }
 
-static const char *host_option(clv_host *host, const char *key)
-{
-    (void)host;
-    assert_string_equal(key, "waits");
-    return world.by_host ? "host" : "auto";
-}
-
 static const clv_host_api host = {.alloc = host_alloc,
                                   .free = host_free,
                                   .set_error = host_error,
-                                  .log = host_log,
-                                  .option = host_option};
+                                  .log = host_log};
 static const clv_queue_fns fns = {NULL, NULL};
 
 static vk_physical physicals[2];
@@ -141,7 +132,7 @@ static void open_device(clv_plugin_device *dev)
 {
     vk_physical *physical = &physicals[dev - devices];
     const uint32_t name = (uint32_t)getpid();
-    physical->import_align = 4096;
+    physical->info.flags = CLV_DEVICE_PEER_WAIT;
     physical->info.uuid[0] = (uint8_t)(dev - devices);
     memcpy(physical->info.uuid + 1, &name, sizeof name);
     memset(dev, 0, sizeof *dev);
@@ -315,7 +306,7 @@ static void test_refused(void **state)
     assert_int_equal(world.n_warnings, 2);
     assert_int_equal(whole(theirs)->watched, 0);
     vk_device_wait_stop(a);
-    world.by_host = true;
+    physicals[0].info.flags = 0;
     assert_int_equal(vk_device_wait_start(a), CLV_OK);
     assert_null(a->device_wait);
     clv_timeline_destroy(theirs);

@@ -160,6 +160,7 @@ static clv_status enumerate(clv_plugin_instance *inst, uint32_t *count,
             info->id[0] = (char)('0' + i);
         strcpy(info->name, "a \033[31mdevice");
         info->kind = number(inst, "kind");
+        info->flags = number(inst, "flags");
         info->n_mem_types = 1;
         if (uuid) {
             info->uuid[0] = 0xab;
@@ -328,6 +329,13 @@ static const clv_option options[] = {
      .max = 4,
      .default_value = "4",
      .help = "clv_device_kind of the devices"},
+    {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
+     .key = "flags",
+     .type = CLV_OPTION_INT,
+     .min = 0,
+     .max = 255,
+     .default_value = "0",
+     .help = "CLV_DEVICE_* of the devices"},
 #ifdef TEST_CRASHING
     {.header = {sizeof(clv_option), CLV_STRUCT_OPTION, NULL},
      .key = "crash",
