@@ -104,11 +104,30 @@ typedef struct gpu_target {
 typedef struct gpu_expr {
     int64_t constant, factor, divisor; /* divisor >= 1 */
     uint32_t symbol;                   /* 0: none */
-    uint32_t reserved;
+    uint32_t given; /* by the plugin instead, where a launch exchanges: 1 + 2 *
+                       gpu_exchange + (0: the high half, 1: the low one); 0:
+                       never */
 } gpu_expr;
 int64_t gpu_expr_value(const gpu_expr *expr, const int64_t *symbols);
 
-#define GPU_MAX_PARAMS 48
+/*
+ * What the plugin gives a launch that is to take results of another device, or
+ * to give that one its own: 64 bits each. The memory is the host's, that both
+ * devices see. All zero: neither.
+ */
+typedef enum gpu_exchange {
+    GPU_RECEIVE_TO,    /* address, of the device's memory */
+    GPU_RECEIVE_FROM,  /* address, of whole lines of 128 bytes */
+    GPU_RECEIVE_BYTES, /* of whole lines */
+    GPU_RECEIVE_WORD,  /* address; 0: it takes nothing */
+    GPU_RECEIVE_VALUE, /* that the word has, or more, once they are there */
+    GPU_SEND_TO,       /* address; 0: it gives nothing */
+    GPU_SEND_WORD,     /* address */
+    GPU_SEND_VALUE,    /* that the word gets once they are there */
+    GPU_EXCHANGE_VALUES
+} gpu_exchange;
+
+#define GPU_MAX_PARAMS 64
 /* OpenCL C only. With their integers they stay below the 4 KiB of parameters
  * that an NVIDIA GPU takes. */
 #define GPU_MAX_ARGS 300
@@ -164,6 +183,9 @@ typedef struct gpu_dispatch {
     gpu_arg *args; /* [n_args of the kernel] */
     gpu_expr params[GPU_MAX_PARAMS];
     gpu_expr groups[3]; /* work groups; 0 groups: nothing to do */
+    bool exchanges;     /* its params have what gpu_exchange says */
+    uint32_t sent;      /* 1 + the argument that it can give; 0: none */
+    uint64_t sent_bytes;
 } gpu_dispatch;
 
 typedef struct gpu_private {

@@ -376,6 +376,36 @@ void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
     }
 }
 
+/* The one that is due; NULL: there are more, or none. */
+static const clv_timeline_point *only_wait(const clv_submit *submit)
+{
+    const clv_timeline_point *only = NULL;
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        if (!is_open(&submit->waits[i]))
+            continue;
+        if (only)
+            return NULL;
+        only = &submit->waits[i];
+    }
+    return only;
+}
+
+bool vk_device_wait_give(clv_plugin_device *dev, const clv_submit *submit,
+                         uint64_t values[GPU_EXCHANGE_VALUES])
+{
+    const uint32_t n = vk_device_wait_copies(submit);
+    const clv_timeline_point *wait = only_wait(submit);
+    const vk_launch copy = begin(n ? &submit->commands[0] : NULL);
+    if (!wait || n > 1 || copy.args[1] % LINE || copy.params[0] % LINE)
+        return false;
+    values[GPU_RECEIVE_TO] = copy.args[0];
+    values[GPU_RECEIVE_FROM] = copy.args[1];
+    values[GPU_RECEIVE_BYTES] = (uint64_t)copy.params[0];
+    values[GPU_RECEIVE_WORD] = address_of(dev, wait->flag);
+    values[GPU_RECEIVE_VALUE] = wait->value;
+    return true;
+}
+
 bool vk_device_signal_copies(const clv_submit *submit)
 {
     const clv_command *last = &submit->commands[submit->n_commands - 1];
@@ -393,6 +423,26 @@ void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
             add_signal(dev, &launch, &submit->signals[i].timeline->word,
                        submit->signals[i].value);
     vk_module_launch(dev, cb, &dev->device_wait->store, &launch);
+}
+
+bool vk_device_signal_give(clv_plugin_device *dev, const clv_submit *submit,
+                           uint32_t signals, uint64_t from, uint64_t bytes,
+                           uint64_t values[GPU_EXCHANGE_VALUES])
+{
+    if (!vk_device_signal_copies(submit) || signals & (signals - 1))
+        return false;
+    const vk_launch copy = begin(&submit->commands[submit->n_commands - 1]);
+    const clv_timeline_point *point = submit->signals;
+    if (copy.args[1] != from || (uint64_t)copy.params[0] != bytes)
+        return false;
+    while (!(signals & 1)) {
+        signals >>= 1;
+        point++;
+    }
+    values[GPU_SEND_TO] = copy.args[0];
+    values[GPU_SEND_WORD] = address_of(dev, &point->timeline->word);
+    values[GPU_SEND_VALUE] = point->value;
+    return true;
 }
 
 void vk_device_signal_handed(const clv_submit *submit, uint32_t signals)

@@ -15,6 +15,8 @@
 
 #include "work.h"
 
+#include <kernels.h>
+
 #define VK_MAX_SIGNALS 3 /* that a kernel waits for, or stores */
 
 /* dev->device_wait, where the device can do it: by kernels that are made when
@@ -44,6 +46,11 @@ bool vk_device_wait_writes(const clv_submit *submit, VkBuffer buffer,
 void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
                            const clv_submit *submit);
 
+/* The same for a kernel that can (gpu_exchange): GPU_RECEIVE_*. False: not that
+ * wait. */
+bool vk_device_wait_give(clv_plugin_device *dev, const clv_submit *submit,
+                         uint64_t values[GPU_EXCHANGE_VALUES]);
+
 /* The submit's signals that other devices would wait for, as bits. */
 uint32_t vk_device_signals(clv_plugin_device *dev, const clv_submit *submit);
 /* Whether the submit's last command is a copy that the kernel makes. */
@@ -52,5 +59,10 @@ bool vk_device_signal_copies(const clv_submit *submit);
  * command if the kernel is to copy. */
 void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
                              const clv_submit *submit, uint32_t signals);
+/* The same for a kernel that can, whose results are so many bytes from there
+ * on: GPU_SEND_*. False: that is not what the last command copies. */
+bool vk_device_signal_give(clv_plugin_device *dev, const clv_submit *submit,
+                           uint32_t signals, uint64_t from, uint64_t bytes,
+                           uint64_t values[GPU_EXCHANGE_VALUES]);
 /* The driver has it. */
 void vk_device_signal_handed(const clv_submit *submit, uint32_t signals);

@@ -278,9 +278,21 @@ static void record_pipeline(const clv_plugin_program *prog,
     api->CmdDispatch(rec->cb, groups[0], groups[1], groups[2]);
 }
 
+/* A param, of which the plugin may give half of a 64-bit value. */
+static int32_t param_of(const gpu_expr *expr, const int64_t *symbols,
+                        const uint64_t *values)
+{
+    if (!expr->given)
+        return (int32_t)gpu_expr_value(expr, symbols);
+    const uint64_t value = values[(expr->given - 1) / 2];
+    return (int32_t)(uint32_t)(expr->given % 2 ? value >> 32 : value);
+}
+
+/* values: of gpu_exchange. */
 static void record_module(const clv_plugin_program *prog,
                           const vk_recording *rec, const gpu_dispatch *d,
-                          const int64_t *symbols, const uint32_t groups[3])
+                          const int64_t *symbols, const uint32_t groups[3],
+                          const uint64_t *values)
 {
     const vk_kernel *k = prog->kernels[d->kernel];
     vk_launch launch = {.n_args = k->n_args,
@@ -291,13 +303,13 @@ static void record_module(const clv_plugin_program *prog,
         launch.args[a] = place.address + place.begin;
     }
     for (uint32_t p = 0; p < launch.n_params; p++)
-        launch.params[p] = (int32_t)gpu_expr_value(&d->params[p], symbols);
+        launch.params[p] = param_of(&d->params[p], symbols, values);
     vk_module_launch(prog->dev, rec->cb, &k->module, &launch);
 }
 
 static void record_one(clv_plugin_program *prog, const vk_recording *rec,
                        const gpu_dispatch *d, uint32_t i,
-                       const int64_t *symbols)
+                       const int64_t *symbols, const uint64_t *values)
 {
     uint32_t groups[3];
     for (uint32_t g = 0; g < 3; g++) {
@@ -306,7 +318,7 @@ static void record_one(clv_plugin_program *prog, const vk_recording *rec,
             return;
     }
     if (prog->dev->imports)
-        record_module(prog, rec, d, symbols, groups);
+        record_module(prog, rec, d, symbols, groups, values);
     else
         record_pipeline(prog, rec, d, i, symbols, groups);
 }
@@ -347,6 +359,47 @@ static uint32_t find_waiting(const clv_plugin_program *prog,
     return i;
 }
 
+/* What kernels do of what is joined, instead of kernels of its own. */
+typedef struct exchange {
+    uint32_t waiting; /* the first dispatch behind the wait */
+    bool receives;    /* it waits itself, and what follows waits for it */
+    bool sends;       /* the last one signals itself */
+    uint64_t values[GPU_EXCHANGE_VALUES];
+} exchange;
+
+static exchange plan_exchange(const clv_plugin_program *prog,
+                              const vk_recording *rec,
+                              const gpu_dispatch *dispatches, uint32_t n)
+{
+    const vk_joined *joined = &rec->joined;
+    exchange x = {.waiting = n};
+    if (joined->waits) {
+        x.waiting = find_waiting(prog, rec, dispatches, n);
+        x.receives = x.waiting < n && dispatches[x.waiting].exchanges &&
+                     vk_device_wait_give(prog->dev, joined->submit, x.values);
+    }
+    const gpu_dispatch *last = n ? &dispatches[n - 1] : NULL;
+    if (joined->signals && last && last->sent) {
+        const vk_place from =
+            find_arg(prog, &last->args[last->sent - 1], rec->places);
+        x.sends = vk_device_signal_give(
+            prog->dev, joined->submit, joined->signals,
+            from.address + from.begin, last->sent_bytes, x.values);
+    }
+    return x;
+}
+
+/* Of dispatch i. */
+static void find_values(const exchange *x, uint32_t i, uint32_t n,
+                        uint64_t values[GPU_EXCHANGE_VALUES])
+{
+    memset(values, 0, GPU_EXCHANGE_VALUES * sizeof *values);
+    for (uint32_t v = 0; v < GPU_EXCHANGE_VALUES; v++)
+        if (v < GPU_SEND_TO ? x->receives && i == x->waiting
+                            : x->sends && i == n - 1)
+            values[v] = x->values[v];
+}
+
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols)
@@ -368,18 +421,18 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     if (rec->resets)
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);
-    uint32_t waiting = n;
-    if (rec->joined.waits) {
+    const exchange x = plan_exchange(prog, rec, dispatches, n);
+    if (rec->joined.waits && !x.receives)
         vk_device_wait_record(dev, rec->cb, rec->joined.submit);
-        waiting = find_waiting(prog, rec, dispatches, n);
-    }
     for (uint32_t i = 0; i < n; i++) {
-        if (i == waiting || rec->waits[i])
+        uint64_t values[GPU_EXCHANGE_VALUES];
+        find_values(&x, i, n, values);
+        if (i == x.waiting + x.receives || rec->waits[i])
             vk_record_kernel_barrier(dev, rec->cb);
-        record_one(prog, rec, &dispatches[i], i, symbols);
+        record_one(prog, rec, &dispatches[i], i, symbols, values);
         stamp(prog, rec, i + 1);
     }
-    if (rec->joined.signals) {
+    if (rec->joined.signals && !x.sends) {
         vk_record_kernel_barrier(dev, rec->cb);
         vk_device_signal_record(dev, rec->cb, rec->joined.submit,
                                 rec->joined.signals);

@@ -1,7 +1,7 @@
 /*
  * Where a recording has the wait for other devices, by commands that are noted:
- * kernels by their digits, W the wait, S signals, b a barrier between kernels,
- * B one behind all.
+ * kernels by their digits, with r if they wait themselves and s if they signal,
+ * W the wait, S signals, b a barrier between kernels, B one behind all.
  */
 #include "../../plugins/vulkan/commands.h"
 #include "../../plugins/vulkan/device_wait.h"
@@ -18,6 +18,11 @@
 #define SIZE 256 /* of a tensor; they lie one behind the other */
 #define TENSORS 5
 #define FETCHED 1 /* the tensor that comes with the wait */
+#define SENT 3    /* the one that a kernel may send, of so many bytes */
+#define SENT_BYTES 64
+#define WORD 5
+
+static bool gives; /* waits and signals, to kernels that take them */
 
 static char noted[64];
 
@@ -45,6 +50,25 @@ void vk_device_wait_record(clv_plugin_device *dev, VkCommandBuffer cb,
     note('W');
 }
 
+bool vk_device_wait_give(clv_plugin_device *dev, const clv_submit *submit,
+                         uint64_t values[GPU_EXCHANGE_VALUES])
+{
+    (void)dev, (void)submit;
+    values[GPU_RECEIVE_WORD] = WORD;
+    return gives;
+}
+
+bool vk_device_signal_give(clv_plugin_device *dev, const clv_submit *submit,
+                           uint32_t signals, uint64_t from, uint64_t bytes,
+                           uint64_t values[GPU_EXCHANGE_VALUES])
+{
+    (void)dev, (void)submit, (void)signals;
+    assert_int_equal(from, SENT * SIZE);
+    assert_int_equal(bytes, SENT_BYTES);
+    values[GPU_SEND_WORD] = 2 * WORD;
+    return gives;
+}
+
 void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
                              const clv_submit *submit, uint32_t signals)
 {
@@ -57,6 +81,10 @@ void vk_module_launch(const clv_plugin_device *dev, VkCommandBuffer cb,
 {
     (void)dev, (void)cb, (void)module;
     note((char)('0' + launch->params[0]));
+    if (launch->params[1] == WORD)
+        note('r');
+    if (launch->params[2] == 2 * WORD)
+        note('s');
 }
 
 void vk_record_kernel_barrier(clv_plugin_device *dev, VkCommandBuffer cb)
@@ -147,7 +175,7 @@ static const char *record_with(const uint32_t (*kernels)[2], uint32_t n,
                                bool waits, uint32_t signals)
 {
     static clv_plugin_device dev;
-    static vk_kernel kernel = {.n_args = 2, .n_ints = 3};
+    static vk_kernel kernel = {.n_args = 2, .n_ints = 5};
     static const clv_submit submit;
     static gpu_code code;
     vk_kernel *all = &kernel;
@@ -177,8 +205,13 @@ static const char *record_with(const uint32_t (*kernels)[2], uint32_t n,
                                    .written = a};
         dispatches[i] =
             (gpu_dispatch){.args = args[i],
-                           .params = {{.constant = i, .divisor = 1}},
-                           .groups = {one, one, one}};
+                           .params = {{.constant = i, .divisor = 1},
+                                      {.given = 2 * GPU_RECEIVE_WORD + 2},
+                                      {.given = 2 * GPU_SEND_WORD + 2}},
+                           .groups = {one, one, one},
+                           .exchanges = true,
+                           .sent = kernels[i][1] == SENT ? 2 : 0,
+                           .sent_bytes = SENT_BYTES};
     }
     memset(noted, 0, sizeof noted);
     assert_int_equal(vk_recording_init(&prog, &rec, dispatches, n), VK_SUCCESS);
@@ -220,9 +253,29 @@ static void test_signal(void **state)
     assert_string_equal(record_with(plain, 2, true, 2), "W0b1bSB");
 }
 
+/* Kernels that can do so wait and signal themselves. What comes with the wait
+ * is there once they have ended. */
+static void test_exchange(void **state)
+{
+    static const uint32_t plain[][2] = {{0, 2}, {FETCHED, SENT}};
+    static const uint32_t both[][2] = {{0, 2}, {FETCHED, 4}, {FETCHED, SENT}};
+    static const uint32_t chain[][2] = {{0, 2}, {2, SENT}};
+    (void)state;
+    gives = true;
+    assert_string_equal(record_with(plain, 2, true, 1), "01rsB");
+    assert_string_equal(record_with(plain, 2, true, 0), "01rB");
+    assert_string_equal(record_with(plain, 2, false, 1), "01sB");
+    assert_string_equal(record_with(both, 3, true, 1), "01rb2sB");
+    assert_string_equal(record_with(chain, 2, true, 1), "0b1rsB");
+    assert_string_equal(record_with(plain, 1, true, 1), "W0bSB");
+    gives = false;
+    assert_string_equal(record_with(plain, 2, true, 1), "W0b1bSB");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait),
-                                       cmocka_unit_test(test_signal)};
+                                       cmocka_unit_test(test_signal),
+                                       cmocka_unit_test(test_exchange)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,23 @@ static void fill_args(const gpu_maker *m, gpu_arg *args)
         }
 }
 
+/* Of calls that are one kernel none is sent: each would be. */
+static void fill_sent(const gpu_maker *m, gpu_dispatch *d)
+{
+    const gpu_call *call = m->call;
+    d->exchanges = call->exchanges;
+    for (uint32_t i = 0; i < call->n_operands && call->sent; i++) {
+        const gpu_operand *t = &call->operands[i];
+        if (!strcmp(t->name, call->sent) && m->n_calls == 1 && !t->sliced) {
+            d->sent_bytes = (uint64_t)t->channels.constant * 4;
+            d->sent++;
+            return;
+        }
+        d->sent += gpu_objects(t);
+    }
+    d->sent = 0;
+}
+
 /* args: to be filled, the dispatch's from then on. */
 static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_arg *args,
                           gpu_dispatch *d)
@@ -102,6 +119,7 @@ static void fill_dispatch(const gpu_maker *m, uint32_t kernel, gpu_arg *args,
     d->node = call->node;
     d->args = args;
     fill_args(m, args);
+    fill_sent(m, d);
     for (uint32_t i = 0; i < m->n_ints; i++)
         d->params[i] = m->ints[i].value;
     for (uint32_t i = 0; i < 3; i++)

@@ -120,12 +120,14 @@ typedef struct gpu_call {
         const char *name;
         int64_t value;
     } defines[GPU_MAX_DEFINES];
-    bool subgroups; /* SUBGROUPS is defined, and its words are known */
-    bool apart;     /* an element that is written is read by the item that
-                       writes it alone, before that: reads of others need not
-                       wait. OpenCL C only */
-    bool wide;      /* it may have GPU_MAX_OPERANDS arguments, and be repeated
-                       (gpu_build_repeated()). OpenCL C only */
+    bool subgroups;   /* SUBGROUPS is defined, and its words are known */
+    bool apart;       /* an element that is written is read by the item that
+                         writes it alone, before that: reads of others need not
+                         wait. OpenCL C only */
+    bool wide;        /* it may have GPU_MAX_OPERANDS arguments, and be repeated
+                         (gpu_build_repeated()). OpenCL C only */
+    bool exchanges;   /* as gpu_dispatch */
+    const char *sent; /* the operand, one row; NULL: none */
     uint32_t n_operands, n_params, n_posts, n_defines, n_maps, n_uses;
     uint32_t local[3];
     gpu_expr groups[3];

@@ -50,6 +50,7 @@ static void add_expr(gpu_digest *d, const gpu_expr *e)
     add_word(d, (uint64_t)e->factor);
     add_word(d, (uint64_t)e->divisor);
     add_word(d, e->symbol);
+    add_word(d, e->given);
 }
 
 /* All but the index and the offset, which are the dispatch's. By the memory

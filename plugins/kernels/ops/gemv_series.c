@@ -1,4 +1,5 @@
 #include "ops/gemv_series.h"
+#include "ops/series_exchange.h"
 #include "ops/series_shape.h"
 
 #define LONG_STRIPS 32 /* of a compute unit, for a step alone to be long */
@@ -325,7 +326,7 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
         "PASSES",     "X_PASSED",  "NEXT_GAIN", "GAIN_ROW",      "OCTETS",
         "FIND_STRIP", "FIND_ROWS", "GAIN",      "EPS",           "IS_ROTATED",
         "HEAD",       "APART",     "ANGLE",     "PAIRS_ROTATED", "ADD_BIAS",
-        "STORE",      "TERMS",     "KEEPS_SUM", "TERM_ROW"};
+        "STORE",      "TERMS",     "KEEPS_SUM", "TERM_ROW",      "SENDS"};
     const gpu_step *step = &steps[i];
     const gpu_fused *f = &step->fused;
     const gpu_fused_names *its = &names[i];
@@ -346,6 +347,8 @@ static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                : gpu_fused_has_halves(f) ? 2
                                          : 1,
                adds, (long long)gpu_step_product(step)->in[1].d.dims[0]);
+    gpu_printf(text, "#define SENDS %d\n",
+               i + 1 == n && gpu_series_sends(steps, n));
     if (adds_sum(steps, i))
         gpu_puts(text, "#define ADDEND(c, o) KEPT_SUM[o]\n");
     else if (adds)
@@ -396,6 +399,8 @@ static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
     }
     if (n == 1 && keeps_sum(&steps[0].sum))
         put_meeting(text, steps, 0);
+    if (gpu_series_sends(steps, n))
+        gpu_puts(text, "    SIGNAL\n");
 }
 
 /* ------------------------------------------------------------------------ */
@@ -499,6 +504,9 @@ static clv_status add_operands(gpu_lowering *lowering, gpu_call *call,
     CLV_TRY(get_meeting(lowering, &meeting));
     gpu_add_private_rows(call, "meeting", meeting, CLV_DTYPE_I32,
                          gpu_constant(1), 1, 4, true);
+    if (lowering->target->nvidia_ptx)
+        gpu_series_add_exchange(
+            call, gpu_series_sends(steps, n) ? names[n - 1].dst[0] : NULL);
     return CLV_OK;
 }
 
@@ -524,6 +532,8 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     gpu_use_tiles(&call, target);
     gpu_call_use(&call, target->nvidia_ptx ? gpu_template_series_opencl
                                            : gpu_template_series_plain_opencl);
+    if (target->nvidia_ptx)
+        gpu_call_use(&call, gpu_template_series_exchange_opencl);
     gpu_call_use(&call, s.columns > 1     ? gpu_template_series_rows_opencl
                         : s.form.bits > 8 ? gpu_template_series_halves_opencl
                                           : gpu_template_series_bytes_opencl);
