@@ -153,6 +153,7 @@ static clv_status load(clv_context *ctx, core_candidate *c,
         return CLV_OK;
     /* Devices that the configuration describes were asked for. */
     users_fault |= core_config_device_section(ctx->config, p->name, 0) != NULL;
+    users_fault |= st == CLV_ERR_CANCELLED;
     core_candidate_stop(ctx, c, CLV_LOG_WARN, st);
     core_plugin_destroy(p);
     return users_fault ? clv_error(st, "%s", c->pub.reason) : CLV_OK;

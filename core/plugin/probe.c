@@ -217,13 +217,17 @@ static clv_status judge(clv_context *ctx, const core_probe_end *end,
     return CLV_OK;
 }
 
-static clv_status try(clv_context *ctx, const char *program, const arguments *a,
-                      const char *id, core_trial *out)
+static clv_status try(clv_context *ctx, const char *program, const char *name,
+                      const arguments *a, const char *id, core_trial *out)
 {
     double limit = clv_config_get_float(ctx->config, "core.probe_timeout");
     core_probe_end end;
+    char what[32 + CORE_PLUGIN_NAME_MAX];
+    snprintf(what, sizeof what, "trying the %s plugin", name);
+    CLV_TRY(core_context_progress(ctx, what, 0));
     clv_status st =
         core_probe_process(program, a->list, (uint64_t)(limit * 1e9), &end);
+    CLV_TRY(core_context_progress(ctx, what, 1));
     if (st == CLV_OK)
         return judge(ctx, &end, limit, id, out);
     snprintf(out->note, sizeof out->note,
@@ -248,7 +252,7 @@ clv_status core_probe(clv_context *ctx, const core_plugin_file *file,
     if (st == CLV_OK && when == CORE_PROBE_AUTO)
         out->passed = passed_before(ctx, id);
     if (st == CLV_OK && !out->passed)
-        st = try(ctx, program, &a, id, out);
+        st = try(ctx, program, name, &a, id, out);
     free(id);
     free(a.list);
     free(program);

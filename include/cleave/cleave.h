@@ -223,9 +223,9 @@ typedef struct clv_context_params {
     void *log_ctx;
     uint32_t log_level; /* most detailed clv_log_level wanted */
     bool trace;         /* record spans from the start */
-    /* What plans and execs take time for when they are made: measuring devices,
-     * searching, copying weights to devices. Called by the thread that makes
-     * them; may be NULL. */
+    /* What takes time when contexts, plans and execs are made: trying plugins,
+     * measuring devices, searching, copying weights to devices. Called by the
+     * thread that makes them; may be NULL. */
     clv_progress_fn progress;
     void *progress_ctx;
 } clv_context_params;

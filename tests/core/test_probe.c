@@ -92,6 +92,48 @@ static void test_messages(void **state)
     close_opened(&o);
 }
 
+typedef struct reports {
+    uint32_t begun, ended;
+    bool cancels;
+} reports;
+
+static int on_progress(void *ctx, const char *what, double fraction)
+{
+    reports *r = ctx;
+    assert_string_equal(what, "trying the crashing plugin");
+    r->begun += fraction == 0;
+    r->ended += fraction == 1;
+    return r->cancels;
+}
+
+/* Drivers may take their time when they are first loaded. */
+static void test_progress(void **state)
+{
+    (void)state;
+    char dirs[512], cache[512];
+    install(&dir, "crashing");
+    snprintf(dirs, sizeof dirs, "core.plugin_dirs=%s", dir.path);
+    snprintf(cache, sizeof cache, "core.cache_dir=%s", other.path);
+    for (int i = 0; i < 3; i++) {
+        reports r = {.cancels = i == 0};
+        clv_config *config;
+        clv_context *ctx = NULL;
+        assert_ok(clv_config_create(&config));
+        assert_ok(clv_config_set(config, dirs, "test"));
+        assert_ok(clv_config_set(config, cache, "test"));
+        const clv_status status = clv_context_create(
+            &(clv_context_params){
+                .config = config, .progress = on_progress, .progress_ctx = &r},
+            &ctx);
+        assert_int_equal(status, r.cancels ? CLV_ERR_CANCELLED : CLV_OK);
+        assert_int_equal(r.begun, i < 2); /* and then it is known */
+        assert_int_equal(r.ended, i == 1);
+        if (ctx)
+            clv_context_destroy(ctx);
+        clv_config_destroy(config);
+    }
+}
+
 static void test_query(void **state)
 {
     (void)state;
@@ -288,9 +330,9 @@ static void test_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_process),  TEST(test_refused), TEST(test_query),
-        TEST(test_messages), TEST(test_used),    TEST(test_environment),
-        TEST(test_once),
+        TEST(test_process),  TEST(test_refused),  TEST(test_query),
+        TEST(test_messages), TEST(test_used),     TEST(test_environment),
+        TEST(test_once),     TEST(test_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
