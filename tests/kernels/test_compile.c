@@ -564,6 +564,32 @@ static void test_ptx_series(void **state)
     assert_int_equal(c.kernels, 0);
 }
 
+/* The only series of the graph, which sends its results of so many bytes, takes
+ * all that a launch that exchanges gives. */
+static void check_exchange(const compiler *c, const graph *g, uint64_t bytes)
+{
+    gpu_code *code;
+    uint32_t given = 0, n = 0;
+    assert_int_equal(gpu_lower(&test_host, &c->target, &g->sub, &code), CLV_OK);
+    for (uint32_t i = 0; i < code->n_dispatches; i++) {
+        const gpu_dispatch *d = &code->dispatches[i];
+        const gpu_kernel *k = &code->kernels[d->kernel];
+        if (strcmp(k->name, c->only) != 0)
+            continue;
+        n++;
+        assert_true(d->exchanges);
+        assert_int_equal(d->sent_bytes, bytes);
+        assert_in_range(d->sent, 1, k->n_args);
+        assert_true(d->args[d->sent - 1].written);
+        for (uint32_t p = 0; p < k->n_params; p++)
+            if (d->params[p].given)
+                given |= 1u << (d->params[p].given - 1);
+    }
+    assert_int_equal(n, 1);
+    assert_int_equal(given, (1u << 2 * GPU_EXCHANGE_VALUES) - 1);
+    gpu_code_free(&test_host, code);
+}
+
 /* What a series of one row may begin with: a sum that is written as well. */
 static void test_ptx_sums(void **state)
 {
@@ -599,6 +625,7 @@ static void test_ptx_sums(void **state)
         graph_node(&g, CLV_OP_MATMUL, out, INPUTS(y, w));
         graph_node(&g, CLV_OP_SOFTMAX, seen, INPUTS(out));
         compiler_add(&c, &g);
+        check_exchange(&c, &g, (uint64_t)n * 4);
     }
     compiler_finish(&c);
     assert_int_equal(c.kernels, 3);

@@ -217,12 +217,57 @@ static void test_space(void **state)
     end(&b);
 }
 
+static void add_exchanging(gpu_builder *b, uint32_t dst)
+{
+    static const char its_text[] =
+        "KERNEL\n{\n"
+        "    args.dst.WriteScalar(args.a.ReadScalar(0, 0, 0, 0, args.low), 0, "
+        "0, 0, 0, REPEATS);\n}\n";
+    gpu_call call = make(its_text, dst);
+    gpu_expr low = gpu_constant(0);
+    low.given = 2 * GPU_SEND_WORD + 2;
+    gpu_call_param(&call, "low", low);
+    call.exchanges = true;
+    call.sent = "dst";
+    assert_int_equal(gpu_build_repeated(b, &call), CLV_OK);
+}
+
+/* What a kernel can send is known where it is for one call. */
+static void test_exchange(void **state)
+{
+    gpu_builder b = begin();
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        add_exchanging(&b, 1);
+        assert_int_equal(gpu_build_kept(&b), CLV_OK);
+    }
+    add_exchanging(&b, 1);
+    add_exchanging(&b, 2);
+    assert_int_equal(gpu_build_kept(&b), CLV_OK);
+    add(&b, text, 1);
+    assert_int_equal(gpu_build_kept(&b), CLV_OK);
+    assert_int_equal(b.code->n_dispatches, 4);
+    const gpu_dispatch *d = b.code->dispatches;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(d[i].exchanges);
+        assert_int_equal(d[i].sent, 2);
+        assert_int_equal(d[i].sent_bytes, 256);
+        assert_int_equal(d[i].params[0].given, 2 * GPU_SEND_WORD + 2);
+    }
+    assert_true(d[2].exchanges);
+    assert_int_equal(d[2].sent, 0);
+    assert_false(d[3].exchanges);
+    assert_int_equal(d[3].sent, 0);
+    end(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_repeated), cmocka_unit_test(test_apart),
         cmocka_unit_test(test_same),     cmocka_unit_test(test_others),
         cmocka_unit_test(test_groups),   cmocka_unit_test(test_space),
+        cmocka_unit_test(test_exchange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

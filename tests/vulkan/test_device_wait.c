@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #define MAX_LAUNCHES 4
+#define LINE 128
 #define PAGE_ADDRESS(dev) (0x100000000ull * (uint64_t)((dev)-devices + 1))
 #define BLOCK_ADDRESS 0x7000000000ull
 
@@ -463,6 +464,48 @@ static void test_large_copy(void **state)
     clv_timeline_destroy(own);
 }
 
+/* What a kernel is told that waits and signals itself. */
+static void test_give(void **state)
+{
+    clv_plugin_timeline *theirs = make_timeline(b), *own = make_timeline(a);
+    const uint64_t from = BLOCK_ADDRESS + 256 + 64;
+    uint64_t values[GPU_EXCHANGE_VALUES] = {0};
+    job j;
+    (void)state;
+    make_job(&j, theirs, own);
+    assert_false(vk_device_wait_give(a, &j.submit, values)); /* amid a line */
+    j.commands[0].src_offset += LINE - 64;
+    assert_true(vk_device_wait_give(a, &j.submit, values));
+    assert_int_equal(values[GPU_RECEIVE_TO], BLOCK_ADDRESS + 256 + 32);
+    assert_int_equal(values[GPU_RECEIVE_FROM], 2 * BLOCK_ADDRESS + 512 + LINE);
+    assert_int_equal(values[GPU_RECEIVE_BYTES], 4096);
+    assert_int_equal(values[GPU_RECEIVE_WORD], address(a, theirs));
+    assert_int_equal(values[GPU_RECEIVE_VALUE], 7);
+    j.commands[0].size += 16;
+    assert_false(vk_device_wait_give(a, &j.submit, values));
+    j.commands[0].size -= 16;
+    j.waits[1] = j.waits[0];
+    j.submit.n_waits = 2;
+    assert_false(vk_device_wait_give(a, &j.submit, values));
+    j.submit.n_waits = 1;
+    assert_int_equal(clv_timeline_signal(theirs, 7), CLV_OK);
+    assert_false(vk_device_wait_give(a, &j.submit, values));
+
+    j.signals[1] = (clv_timeline_point){.timeline = theirs, .value = 11};
+    assert_true(vk_device_signal_give(a, &j.submit, 2, from, 1024, values));
+    assert_int_equal(values[GPU_SEND_TO], 2 * BLOCK_ADDRESS + 512 + 32);
+    assert_int_equal(values[GPU_SEND_WORD], address(a, theirs));
+    assert_int_equal(values[GPU_SEND_VALUE], 11);
+    assert_false(vk_device_signal_give(a, &j.submit, 3, from, 1024, values));
+    assert_false(vk_device_signal_give(a, &j.submit, 1, from, 512, values));
+    assert_false(
+        vk_device_signal_give(a, &j.submit, 1, from + 16, 1024, values));
+    j.submit.n_commands = 2; /* it ends with a run */
+    assert_false(vk_device_signal_give(a, &j.submit, 1, from, 1024, values));
+    clv_timeline_destroy(theirs);
+    clv_timeline_destroy(own);
+}
+
 static void test_signals(void **state)
 {
     clv_plugin_timeline *theirs = make_timeline(b), *own = make_timeline(a);
@@ -541,8 +584,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_takes),       CASE(test_refused),  CASE(test_claim),
         CASE(test_second_page), CASE(test_is_ahead), CASE(test_record),
-        CASE(test_large_copy),  CASE(test_signals),  CASE(test_failed),
-        CASE(test_slots),
+        CASE(test_large_copy),  CASE(test_give),     CASE(test_signals),
+        CASE(test_failed),      CASE(test_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
