@@ -17,15 +17,16 @@ static void fail(clv_plugin_device *dev, vk_flight *flight, VkResult result,
     flight->status = vk_explain(dev, result, call, flight->message);
 }
 
-/* Room for the command buffers of n commands: loose ones lie between those of
- * programs. */
-static clv_status make_space(clv_plugin_device *dev, vk_flight *flight,
+/* Room for the command buffers of n commands more: loose ones lie between those
+ * of programs. */
+static clv_status make_space(clv_plugin_device *dev, vk_flight *lead,
                              uint32_t n)
 {
     const clv_host_api *host = dev->base.host;
-    if (flight->room >= 2 * n + 1)
+    const uint32_t wanted = lead->n_list + 2 * n + 1;
+    if (lead->room >= wanted)
         return CLV_OK;
-    uint32_t room = 4 * n + 8;
+    uint32_t room = 2 * wanted + 8;
     VkCommandBuffer *loose = clv_new(host, room * sizeof *loose);
     VkCommandBuffer *list = clv_new(host, room * sizeof *list);
     if (!loose || !list) {
@@ -33,13 +34,15 @@ static clv_status make_space(clv_plugin_device *dev, vk_flight *flight,
         clv_free(host, list);
         return CLV_ERR_NO_MEMORY;
     }
-    if (flight->n_loose)
-        memcpy(loose, flight->loose, flight->n_loose * sizeof *loose);
-    clv_free(host, flight->loose);
-    clv_free(host, flight->list);
-    flight->loose = loose;
-    flight->list = list;
-    flight->room = room;
+    if (lead->n_loose)
+        memcpy(loose, lead->loose, lead->n_loose * sizeof *loose);
+    if (lead->n_list)
+        memcpy(list, lead->list, lead->n_list * sizeof *list);
+    clv_free(host, lead->loose);
+    clv_free(host, lead->list);
+    lead->loose = loose;
+    lead->list = list;
+    lead->room = room;
     return CLV_OK;
 }
 
@@ -70,33 +73,34 @@ void vk_flight_finish(clv_plugin_device *dev, vk_flight *flight)
 /* The loose command buffer to record into now; NULL: it failed. */
 static VkCommandBuffer loose(clv_plugin_device *dev, vk_flight *flight)
 {
-    const VkCommandBufferBeginInfo begin = {
+    static const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    if (flight->open)
-        return flight->list[flight->n_list - 1];
-    if (flight->used_loose == flight->n_loose) {
+    vk_flight *lead = flight->lead;
+    if (lead->open)
+        return lead->list[lead->n_list - 1];
+    if (lead->used_loose == lead->n_loose) {
         const VkCommandBufferAllocateInfo info = {
             .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-            .commandPool = flight->pool,
+            .commandPool = lead->pool,
             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
             .commandBufferCount = 1};
         VkResult result = dev->api.AllocateCommandBuffers(
-            dev->device, &info, &flight->loose[flight->n_loose]);
+            dev->device, &info, &lead->loose[lead->n_loose]);
         if (result) {
             fail(dev, flight, result, "vkAllocateCommandBuffers");
             return NULL;
         }
-        flight->n_loose++;
+        lead->n_loose++;
     }
-    VkCommandBuffer cb = flight->loose[flight->used_loose++];
+    VkCommandBuffer cb = lead->loose[lead->used_loose++];
     VkResult result = dev->api.BeginCommandBuffer(cb, &begin);
     if (result) {
         fail(dev, flight, result, "vkBeginCommandBuffer");
         return NULL;
     }
-    flight->list[flight->n_list++] = cb;
-    flight->open = true;
+    lead->list[lead->n_list++] = cb;
+    lead->open = true;
     return cb;
 }
 
@@ -110,16 +114,18 @@ static void barrier(clv_plugin_device *dev, const vk_flight *flight,
         vk_record_barrier(dev, cb);
 }
 
+/* Errors go to the flight. */
 static void close_loose(clv_plugin_device *dev, vk_flight *flight)
 {
-    if (!flight->open)
+    vk_flight *lead = flight->lead;
+    if (!lead->open)
         return;
-    flight->open = false;
-    VkCommandBuffer cb = flight->list[flight->n_list - 1];
+    lead->open = false;
+    VkCommandBuffer cb = lead->list[lead->n_list - 1];
     barrier(dev, flight, cb);
-    VkResult result = dev->api.EndCommandBuffer(cb);
-    if (result)
-        fail(dev, flight, result, "vkEndCommandBuffer");
+    lead->broken = dev->api.EndCommandBuffer(cb);
+    if (lead->broken)
+        fail(dev, flight, lead->broken, "vkEndCommandBuffer");
 }
 
 /* A time before or after a command, if the submit is recorded: when all that is
@@ -140,6 +146,26 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
                                flight->queries, query);
 }
 
+/* A program's own command buffer, or, with something joined, the loose one. */
+static void record_run(clv_plugin_device *dev, vk_flight *flight,
+                       const clv_command *c, vk_joined joined)
+{
+    VkCommandBuffer cb = NULL;
+    if (joined.waits || joined.signals) {
+        cb = loose(dev, flight);
+        if (cb)
+            flight->status = vk_program_record(c, joined, cb, flight->message);
+        return;
+    }
+    close_loose(dev, flight);
+    const vk_stamps stamps = vk_trace_kernels(flight, c);
+    if (!flight->status)
+        flight->status =
+            vk_program_commands(c, flight->value, stamps, &cb, flight->message);
+    if (cb)
+        flight->lead->list[flight->lead->n_list++] = cb;
+}
+
 /* joined: of a RUN. */
 static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i,
                    vk_joined joined)
@@ -147,15 +173,7 @@ static void record(clv_plugin_device *dev, vk_flight *flight, uint32_t i,
     const clv_command *c = &flight->job->submit.commands[i];
     stamp(dev, flight, 2 * i);
     if (c->kind == CLV_COMMAND_RUN) {
-        close_loose(dev, flight);
-        VkCommandBuffer cb = NULL;
-        vk_stamps stamps = vk_trace_kernels(flight, c);
-        if (!flight->status)
-            flight->status =
-                vk_program_commands(c, flight->work->value + 1, stamps, joined,
-                                    &cb, flight->message);
-        if (cb)
-            flight->list[flight->n_list++] = cb;
+        record_run(dev, flight, c, joined);
     } else {
         VkCommandBuffer cb = loose(dev, flight);
         if (cb) {
@@ -233,43 +251,77 @@ static bool is_short(const vk_flight *flight)
     return !prog || (ns && ns <= SHORT_NS);
 }
 
-static void enqueue(clv_plugin_device *dev, vk_flight *flight)
+static void begin(clv_plugin_device *dev, vk_flight *lead)
 {
-    vk_work *work = flight->work;
-    const vk_point signal = {work->semaphore, work->value + 1};
-    VkResult result =
-        vk_queue_submit(dev, &dev->queues[work->index], flight->list,
-                        flight->n_list, flight->after, signal);
-    if (result) {
-        fail(dev, flight, result, "vkQueueSubmit");
-        return;
-    }
-    work->value = flight->value = signal.value;
-    flight->begin = clv_queue_now();
-    vk_device_signal_handed(&flight->job->submit, flight->signals);
+    lead->used_loose = lead->n_list = 0;
+    lead->open = false;
+    lead->broken = VK_SUCCESS;
+    dev->api.ResetCommandPool(dev->device, lead->pool, 0);
 }
 
-void vk_flight_launch(vk_flight *flight)
+void vk_flight_record(vk_flight *flight, vk_flight *lead)
 {
     clv_plugin_device *dev = flight->work->dev;
     const clv_submit *submit = &flight->job->submit;
-    flight->used_loose = flight->n_list = 0;
-    flight->open = false;
+    if (flight == lead)
+        begin(dev, lead);
+    flight->lead = lead;
     flight->n_stamps = 0;
     if (!submit->n_commands)
         return; /* nothing to run: the finisher's order is all there is */
-    dev->api.ResetCommandPool(dev->device, flight->pool, 0);
-    flight->status = make_space(dev, flight, submit->n_commands);
-    if (flight->status)
+    flight->value = flight->work->value + 1;
+    flight->status = make_space(dev, lead, submit->n_commands);
+    if (flight->status) {
         snprintf(flight->message, sizeof flight->message,
                  "no memory to record %u commands",
                  (unsigned)submit->n_commands);
+        return;
+    }
     flight->signals = is_short(flight) ? vk_device_signals(dev, submit) : 0;
     vk_trace_prepare(dev, flight);
     record_all(dev, flight);
-    close_loose(dev, flight);
     if (!flight->status)
-        enqueue(dev, flight);
+        vk_device_signal_handed(submit, flight->signals);
+}
+
+/* VK_INCOMPLETE: there is nothing to do. */
+static VkResult enqueue(clv_plugin_device *dev, vk_work *work, vk_flight *lead)
+{
+    const vk_point signal = {work->semaphore, work->value + 1};
+    if (lead->lead)
+        close_loose(dev, lead);
+    if (!lead->lead || !lead->n_list)
+        return VK_INCOMPLETE;
+    VkResult result = lead->broken;
+    if (!result)
+        result = vk_queue_submit(dev, &dev->queues[work->index], lead->list,
+                                 lead->n_list, lead->after, signal);
+    if (!result)
+        work->value = signal.value;
+    return result;
+}
+
+void vk_flights_submit(vk_work *work, uint64_t first, uint32_t n)
+{
+    clv_plugin_device *dev = work->dev;
+    vk_flight *lead = &work->flights[first % VK_FLIGHTS];
+    const VkResult result = enqueue(dev, work, lead);
+    const uint64_t now = clv_queue_now();
+    uint64_t run_ns = 0;
+    for (uint64_t f = first; f < first + n; f++) {
+        vk_flight *flight = &work->flights[f % VK_FLIGHTS];
+        const clv_plugin_program *prog = program_of(flight);
+        if (flight->value && result && result != VK_INCOMPLETE)
+            fail(dev, flight, result, "vkQueueSubmit");
+        if (result)
+            flight->value = 0;
+        flight->begin = now;
+        flight->alone = n == 1;
+        flight->run_ns = 0;
+        if (prog)
+            run_ns += __atomic_load_n(&prog->run_ns, __ATOMIC_RELAXED);
+    }
+    lead->run_ns = run_ns;
 }
 
 clv_status vk_flight_wait(const vk_flight *flight, char *message)
@@ -278,12 +330,11 @@ clv_status vk_flight_wait(const vk_flight *flight, char *message)
     clv_plugin_device *dev = work->dev;
     if (!flight->value)
         return CLV_OK;
-    clv_plugin_program *prog = program_of(flight);
+    clv_plugin_program *prog = flight->alone ? program_of(flight) : NULL;
     const uint64_t begin =
         flight->begin > work->end ? flight->begin : work->end;
-    VkResult result =
-        vk_await_due(dev, (vk_point){work->semaphore, flight->value}, begin,
-                     prog ? prog->run_ns : 0);
+    VkResult result = vk_await_due(
+        dev, (vk_point){work->semaphore, flight->value}, begin, flight->run_ns);
     if (result)
         return vk_explain(dev, result, "vkWaitSemaphores", message);
     work->end = clv_queue_now();

@@ -157,6 +157,7 @@ void vk_program_destroy(clv_plugin_program *prog)
     const clv_host_api *host = dev->base.host;
     for (uint32_t i = 0; i < VK_RECORDINGS; i++)
         vk_recording_finish(prog, &prog->recordings[i]);
+    vk_recording_finish(prog, &prog->part);
     for (uint32_t i = 0; prog->kernels && i < prog->code->n_kernels; i++)
         vk_kernel_put(dev, prog->kernels[i]);
     gpu_privates_free(&vk_privates, host, prog, prog->code, &dev->cache,

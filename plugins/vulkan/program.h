@@ -42,10 +42,12 @@ typedef struct vk_recording {
     int64_t symbols[CLV_MAX_SYMBOLS];
     bool written, recorded; /* the sets, the command buffer */
     bool is_setup;          /* it fills the weights that the program made */
+    bool is_part;           /* of a command buffer that others have; the rest of
+                               this is not used then */
     vk_stamps stamps;       /* in the command buffer */
-    vk_joined joined;
-    uint32_t resets; /* queries of those that it resets itself */
-    uint64_t value;  /* of the semaphore after its last run */
+    vk_joined joined;       /* if it is a part */
+    uint32_t resets;        /* queries of those that it resets itself */
+    uint64_t value;         /* of the semaphore after its last run */
 } vk_recording;
 
 struct clv_plugin_program {
@@ -57,6 +59,7 @@ struct clv_plugin_program {
     vk_kernel **kernels;   /* [code->n_kernels] */
     gpu_privates privates; /* of vk_private */
     vk_recording recordings[VK_RECORDINGS];
+    vk_recording part; /* for runs with something joined */
     uint64_t compile_ns;
     uint64_t run_ns; /* that its runs take at least; 0: not known. Atomic, of
                         the finisher */
@@ -85,19 +88,27 @@ void vk_recording_finish(clv_plugin_program *prog, vk_recording *rec);
 void vk_recording_write(clv_plugin_program *prog, vk_recording *rec,
                         const gpu_dispatch *dispatches, uint32_t n,
                         const vk_place *places);
-/* Records the dispatches; the sets are written. rec->stamps say whether with
- * times, rec->joined what else. */
+/* Records the dispatches, and a barrier; the sets are written. rec->stamps say
+ * whether with times, rec->joined what else. */
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols);
+/* The same into rec->cb, which is being recorded. */
+void vk_recording_add(clv_plugin_program *prog, const vk_recording *rec,
+                      const gpu_dispatch *dispatches, uint32_t n,
+                      const int64_t *symbols);
 
 /* replay.c: the command buffer that runs the program as the command says; it
  * ends with a barrier. value: of the semaphore when the run has ended. By one
  * thread of the queue at a time. */
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, vk_joined joined,
-                               VkCommandBuffer *out,
+                               vk_stamps stamps, VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE]);
+/* Records the same into a command buffer, with what is joined. Only where
+ * kernels are modules. */
+clv_status vk_program_record(const clv_command *command, vk_joined joined,
+                             VkCommandBuffer into,
+                             char message[CLV_MESSAGE_SIZE]);
 /* Runs dispatches of the setup once, and waits for them. */
 clv_status vk_program_once(clv_plugin_program *prog,
                            const gpu_dispatch *dispatches, uint32_t n);

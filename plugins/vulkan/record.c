@@ -62,6 +62,8 @@ VkResult vk_recording_init(clv_plugin_program *prog, vk_recording *rec,
         clv_new(dev->base.host, (n + UINT64_C(1)) * sizeof *rec->waits);
     if (!rec->places || !rec->waits)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (rec->is_part)
+        return VK_SUCCESS;
     VkResult result = vk_make_commands(dev, &rec->pool, &rec->cb);
     if (result || dev->pushes || dev->imports)
         return result;
@@ -400,6 +402,30 @@ static void find_values(const exchange *x, uint32_t i, uint32_t n,
             values[v] = x->values[v];
 }
 
+void vk_recording_add(clv_plugin_program *prog, const vk_recording *rec,
+                      const gpu_dispatch *dispatches, uint32_t n,
+                      const int64_t *symbols)
+{
+    clv_plugin_device *dev = prog->dev;
+    const exchange x = plan_exchange(prog, rec, dispatches, n);
+    if (rec->joined.waits && !x.receives)
+        vk_device_wait_record(dev, rec->cb, rec->joined.submit);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t values[GPU_EXCHANGE_VALUES];
+        find_values(&x, i, n, values);
+        if (i == x.waiting + x.receives || rec->waits[i])
+            vk_record_kernel_barrier(dev, rec->cb);
+        record_one(prog, rec, &dispatches[i], i, symbols, values);
+        stamp(prog, rec, i + 1);
+    }
+    if (rec->joined.signals && !x.sends) {
+        vk_record_kernel_barrier(dev, rec->cb);
+        vk_device_signal_record(dev, rec->cb, rec->joined.submit,
+                                rec->joined.signals);
+    }
+    vk_record_barrier(dev, rec->cb);
+}
+
 VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
                              const gpu_dispatch *dispatches, uint32_t n,
                              const int64_t *symbols)
@@ -421,23 +447,7 @@ VkResult vk_recording_record(clv_plugin_program *prog, vk_recording *rec,
     if (rec->resets)
         dev->api.CmdResetQueryPool(rec->cb, rec->stamps.pool, 0, rec->resets);
     stamp(prog, rec, 0);
-    const exchange x = plan_exchange(prog, rec, dispatches, n);
-    if (rec->joined.waits && !x.receives)
-        vk_device_wait_record(dev, rec->cb, rec->joined.submit);
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t values[GPU_EXCHANGE_VALUES];
-        find_values(&x, i, n, values);
-        if (i == x.waiting + x.receives || rec->waits[i])
-            vk_record_kernel_barrier(dev, rec->cb);
-        record_one(prog, rec, &dispatches[i], i, symbols, values);
-        stamp(prog, rec, i + 1);
-    }
-    if (rec->joined.signals && !x.sends) {
-        vk_record_kernel_barrier(dev, rec->cb);
-        vk_device_signal_record(dev, rec->cb, rec->joined.submit,
-                                rec->joined.signals);
-    }
-    vk_record_barrier(dev, rec->cb);
+    vk_recording_add(prog, rec, dispatches, n, symbols);
     result = dev->api.EndCommandBuffer(rec->cb);
     if (prog->base.n_symbols && symbols)
         memcpy(rec->symbols, symbols, prog->base.n_symbols * sizeof *symbols);

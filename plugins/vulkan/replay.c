@@ -17,11 +17,6 @@ static bool same_places(const clv_command *command, const vk_recording *rec)
     return true;
 }
 
-static bool is_plain(const vk_recording *rec)
-{
-    return !rec->stamps.pool && !rec->joined.waits && !rec->joined.signals;
-}
-
 /* The best: 3 as it is, 2 with its descriptors, 1 idle, 0 after waiting for it;
  * of equal ones that of the longest ago. */
 static vk_recording *choose(const clv_command *command, const int64_t *symbols,
@@ -33,7 +28,7 @@ static vk_recording *choose(const clv_command *command, const int64_t *symbols,
         vk_recording *rec = &prog->recordings[i];
         bool idle = rec->value <= done;
         bool same = rec->written && same_places(command, rec);
-        int r = same && rec->recorded && plain && is_plain(rec) &&
+        int r = same && rec->recorded && plain && !rec->stamps.pool &&
                         !memcmp(rec->symbols, symbols,
                                 prog->base.n_symbols * sizeof *symbols)
                     ? 3
@@ -49,8 +44,7 @@ static vk_recording *choose(const clv_command *command, const int64_t *symbols,
 }
 
 clv_status vk_program_commands(const clv_command *command, uint64_t value,
-                               vk_stamps stamps, vk_joined joined,
-                               VkCommandBuffer *out,
+                               vk_stamps stamps, VkCommandBuffer *out,
                                char message[CLV_MESSAGE_SIZE])
 {
     clv_plugin_program *prog = command->program;
@@ -65,9 +59,7 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         dev->device, dev->work[0]->semaphore, &done);
     if (result)
         return vk_explain(dev, result, "vkGetSemaphoreCounterValue", message);
-    vk_recording *rec =
-        choose(command, symbols,
-               !stamps.pool && !joined.waits && !joined.signals, done, &rank);
+    vk_recording *rec = choose(command, symbols, !stamps.pool, done, &rank);
     if (!rec->cb) { /* the first time, or after a failure */
         vk_recording_finish(prog, rec);
         result =
@@ -83,7 +75,6 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
                            prog->places);
     rec->stamps = stamps;
-    rec->joined = joined;
     if (rank < 3)
         result = vk_recording_record(prog, rec, code->dispatches,
                                      code->n_dispatches, symbols);
@@ -91,6 +82,35 @@ clv_status vk_program_commands(const clv_command *command, uint64_t value,
         return vk_explain(dev, result, "recording", message);
     rec->value = value;
     *out = rec->cb;
+    return CLV_OK;
+}
+
+clv_status vk_program_record(const clv_command *command, vk_joined joined,
+                             VkCommandBuffer into,
+                             char message[CLV_MESSAGE_SIZE])
+{
+    static const int64_t none[CLV_MAX_SYMBOLS] = {0};
+    clv_plugin_program *prog = command->program;
+    const gpu_code *code = prog->code;
+    vk_recording *rec = &prog->part;
+    vk_program_places(command, prog->places);
+    if (!rec->is_part) {
+        rec->is_part = true;
+        VkResult result =
+            vk_recording_init(prog, rec, code->dispatches, code->n_dispatches);
+        if (result) {
+            vk_recording_finish(prog, rec);
+            return vk_explain(prog->dev, result, "making space to record",
+                              message);
+        }
+    }
+    if (!rec->written || !same_places(command, rec))
+        vk_recording_write(prog, rec, code->dispatches, code->n_dispatches,
+                           prog->places);
+    rec->cb = into;
+    rec->joined = joined;
+    vk_recording_add(prog, rec, code->dispatches, code->n_dispatches,
+                     prog->base.n_symbols ? command->symbols : none);
     return CLV_OK;
 }
 

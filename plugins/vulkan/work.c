@@ -6,6 +6,8 @@
 #include "timelines.h"
 #include "trace.h"
 
+#define HOLD_NS 100000u /* what is recorded waits for more */
+
 /* --- the feeder ----------------------------------------------------------- */
 
 static const vk_flight *find(const vk_work *work,
@@ -40,7 +42,7 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
             continue;
         if (i == waiting->queue)
             return 1;
-        if (!waiting->n_commands || !ahead->value)
+        if (!waiting->n_commands || !ahead->value || !ahead->submitted)
             return 0;
         if (next->after.value < ahead->value)
             next->after = (vk_point){ahead->work->semaphore, ahead->value};
@@ -49,18 +51,101 @@ static int is_ahead(void *ctx, const clv_submit *waiting,
     return 0;
 }
 
-/* Looks until the submit may be handed over as far as other devices matter. The
- * next of their flights is often some microseconds away, and a sleep takes
- * longer. */
-static void look_for_others(clv_plugin_device *dev, const clv_submit *submit)
+/* With the lock held, given up meanwhile: the driver gets what is recorded. */
+static void flush(vk_work *work)
+{
+    clv_queue *queue = work->dev->base.queue;
+    const uint64_t first = work->submitted, end = work->fed;
+    if (first == end)
+        return;
+    pthread_mutex_unlock(&queue->lock);
+    vk_flights_submit(work, first, (uint32_t)(end - first));
+    pthread_mutex_lock(&queue->lock);
+    for (uint64_t f = first; f < end; f++)
+        work->flights[f % VK_FLIGHTS].submitted = true;
+    work->submitted = end;
+    pthread_cond_broadcast(&queue->changed);
+}
+
+/* Looks for limit_ns whether the submit may be handed over as far as other
+ * devices matter. The next of their flights is often some microseconds away,
+ * and a sleep takes longer. */
+static bool look_for_others(clv_plugin_device *dev, const clv_submit *submit,
+                            uint64_t limit_ns)
 {
     clv_queue *queue = dev->base.queue;
     clv_spin spin = {0, 0};
-    while (!vk_device_wait_may_begin(dev, submit) &&
+    bool may;
+    while (!(may = vk_device_wait_may_begin(dev, submit)) &&
            !__atomic_load_n(&queue->stop, __ATOMIC_RELAXED) &&
            !__atomic_load_n(&queue->lost, __ATOMIC_RELAXED) &&
-           clv_spin_once(&spin, &queue->spin, CLV_SOON_NS))
+           clv_spin_once(&spin, &queue->spin, limit_ns))
         continue;
+    return may;
+}
+
+/* With the lock held: whether the flight's own device brings its timelines as
+ * far by what is ahead. */
+static bool own_are_ahead(clv_plugin_device *dev, const clv_submit *submit)
+{
+    for (uint32_t i = 0; i < submit->n_waits; i++) {
+        const clv_timeline_point *point = &submit->waits[i];
+        if (point->timeline && point->timeline->word < point->value &&
+            !is_ahead(dev, submit, point))
+            return false;
+    }
+    return true;
+}
+
+/* With the lock held, given up meanwhile: what the flight waits for, as far as
+ * looking helps. If the wait is longer than that, or the host's, the driver
+ * gets what is recorded: other devices count on it. */
+static void prepare_waits(vk_work *work, vk_flight *flight)
+{
+    clv_queue *queue = work->dev->base.queue;
+    const clv_submit *submit = &flight->job->submit;
+    bool may = false;
+    pthread_mutex_unlock(&queue->lock);
+    flight->waits = vk_device_wait_takes(work->dev, submit);
+    if (flight->waits)
+        may = look_for_others(work->dev, submit, HOLD_NS);
+    pthread_mutex_lock(&queue->lock);
+    if (may && own_are_ahead(work->dev, submit))
+        return;
+    flush(work);
+    if (!flight->waits)
+        return;
+    pthread_mutex_unlock(&queue->lock);
+    look_for_others(work->dev, submit, CLV_SOON_NS);
+    pthread_mutex_lock(&queue->lock);
+}
+
+/* Whether more flights may come into the submit: no more than the driver has
+ * meanwhile. */
+static bool may_hold(const vk_work *work, const vk_flight *last)
+{
+    const uint64_t held = work->fed - work->submitted;
+    return last->waits && !last->status && last->job->next &&
+           held < VK_TOGETHER && held < work->submitted - work->finished;
+}
+
+/* With the lock held, given up meanwhile: a place for the next flight. */
+static vk_flight *next_flight(vk_work *work, clv_queue_job *job)
+{
+    clv_queue *queue = work->dev->base.queue;
+    if (work->fed - work->finished == VK_FLIGHTS)
+        flush(work);
+    while (work->fed - work->finished == VK_FLIGHTS)
+        clv_queue_pause(queue, UINT64_MAX / 2);
+    vk_flight *flight = &work->flights[work->fed % VK_FLIGHTS];
+    flight->job = job;
+    flight->lead = NULL;
+    flight->value = 0;
+    flight->signals = 0;
+    flight->submitted = false;
+    flight->after = (vk_point){VK_NULL_HANDLE, 0};
+    flight->message[0] = 0;
+    return flight;
 }
 
 /* With the lock held, given up meanwhile: the job that the caller has taken. */
@@ -68,25 +153,20 @@ static void feed(vk_work *work, clv_fifo *fifo)
 {
     clv_queue *queue = fifo->queue;
     clv_queue_job *job = fifo->first;
-    while (work->fed - work->finished == VK_FLIGHTS)
-        clv_queue_pause(queue, UINT64_MAX / 2);
-    vk_flight *flight = &work->flights[work->fed % VK_FLIGHTS];
-    flight->job = job;
-    flight->value = 0;
-    flight->after = (vk_point){VK_NULL_HANDLE, 0};
-    flight->message[0] = 0;
-    pthread_mutex_unlock(&queue->lock);
-    flight->waits = vk_device_wait_takes(work->dev, &job->submit);
-    if (flight->waits)
-        look_for_others(work->dev, &job->submit);
-    pthread_mutex_lock(&queue->lock);
+    vk_flight *flight = next_flight(work, job);
+    prepare_waits(work, flight);
     flight->status = clv_queue_begin(queue, &job->submit, flight->message);
+    if (flight->status || flight->after.value)
+        flush(work);
     if (!flight->status) {
+        vk_flight *lead = &work->flights[work->submitted % VK_FLIGHTS];
         pthread_mutex_unlock(&queue->lock);
-        vk_flight_launch(flight);
+        vk_flight_record(flight, lead);
         pthread_mutex_lock(&queue->lock);
     }
     work->fed++;
+    if (!may_hold(work, flight))
+        flush(work);
     clv_fifo_pass(fifo);
 }
 
@@ -160,9 +240,9 @@ static void *finisher_main(void *arg)
     clv_fifo *fifo = &queue->fifos[work->index];
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (work->finished == work->fed && !work->ended)
+        while (work->finished == work->submitted && !work->ended)
             pthread_cond_wait(&queue->changed, &queue->lock);
-        if (work->finished == work->fed)
+        if (work->finished == work->submitted)
             break;
         finish(work);
         if (clv_fifo_take_soon(fifo, soon_ns(work->dev)))

@@ -7,13 +7,16 @@
  *
  * A wait for a point that a flight ahead signals needs no waiting by the host:
  * the driver's queue keeps the order, and semaphores order two queues. Nor does
- * one for another device, where the device waits itself (device_wait.h).
+ * one for another device, where the device waits itself (device_wait.h). Such
+ * flights come to the driver as one submit, several at a time, while it has
+ * others: a submit of its own takes the GPU as long as some kernels.
  */
 #pragma once
 
 #include "commands.h"
 
-#define VK_FLIGHTS 8u
+#define VK_FLIGHTS 16u
+#define VK_TOGETHER 8u /* flights of a driver's submit, at most */
 
 /* A submit between the threads. */
 typedef struct vk_flight {
@@ -22,13 +25,20 @@ typedef struct vk_flight {
     clv_status status; /* of what was before it reached the driver */
     char message[CLV_MESSAGE_SIZE];
     vk_point after; /* of the other queue, which comes first; value 0: none */
-    uint64_t value; /* of the semaphore once it has ended; 0: not begun */
-    uint64_t begin; /* when the driver was given it, ns */
+    struct vk_flight *lead; /* the first one of the driver's submit, whose
+                               command buffers it is in */
+    uint64_t value;  /* of the semaphore once it has ended; 0: the driver does
+                        not get it */
+    bool submitted;  /* the driver has it */
+    bool alone;      /* it is all of the submit */
+    uint64_t begin;  /* when the driver was given it, ns */
+    uint64_t run_ns; /* that the submit takes at least; 0: not known */
     VkCommandPool pool;
     VkCommandBuffer *loose; /* [n_loose] of the pool */
     VkCommandBuffer *list;  /* [n_list] to submit, in order */
     uint32_t n_loose, used_loose, n_list, room;
     bool open;        /* the last loose one is being recorded */
+    VkResult broken;  /* one could not be ended: none is submitted */
     bool waits;       /* it could wait for other devices by itself */
     uint32_t signals; /* that they wait for: bits */
     VkQueryPool queries;
@@ -46,9 +56,9 @@ struct vk_work {
     VkSemaphore semaphore;
     uint64_t value; /* last one submitted */
     vk_flight flights[VK_FLIGHTS];
-    uint64_t fed, finished; /* flights so far */
-    uint64_t end;           /* when the latest one ended, ns */
-    bool ended;             /* the feeder has */
+    uint64_t fed, submitted, finished; /* flights so far */
+    uint64_t end;                      /* when the latest one ended, ns */
+    bool ended;                        /* the feeder has */
     struct vk_block *scratch;
 };
 

@@ -181,7 +181,7 @@ static const char *record_with(const uint32_t (*kernels)[2], uint32_t n,
     vk_kernel *all = &kernel;
     vk_place places[TENSORS] = {{.begin = 0}};
     gpu_arg args[4][2];
-    gpu_dispatch dispatches[4];
+    gpu_dispatch dispatches[4] = {{.args = NULL}};
     clv_plugin_program prog = {
         .dev = &dev, .code = &code, .kernels = &all, .base.n_tensors = TENSORS};
     vk_recording rec = {.joined = {&submit, waits, signals}};
