@@ -7,9 +7,10 @@
  * with. Elsewhere the host looks at flag words, hands over what has become due,
  * and the devices have nothing to do until then.
  *
- * A device waits only for what the other one's driver has already, and only
- * where that is short. So it cannot wait for ever, nor for the host. One
- * process at a time may have a device wait.
+ * A device waits only for what the other one's driver has already, or gets
+ * without waiting for anything (work.h), and only where that is short. So it
+ * cannot wait for ever, nor for the host. One process at a time may have a
+ * device wait.
  */
 #pragma once
 
@@ -64,5 +65,5 @@ void vk_device_signal_record(clv_plugin_device *dev, VkCommandBuffer cb,
 bool vk_device_signal_give(clv_plugin_device *dev, const clv_submit *submit,
                            uint32_t signals, uint64_t from, uint64_t bytes,
                            uint64_t values[GPU_EXCHANGE_VALUES]);
-/* The driver has it. */
+/* The driver has it, or will get it without waiting for anything. */
 void vk_device_signal_handed(const clv_submit *submit, uint32_t signals);

@@ -6,7 +6,7 @@
 #include "timelines.h"
 #include "trace.h"
 
-#define HOLD_NS 100000u /* what is recorded waits for more */
+#define HOLD_NS 100000u /* the feeder looks for the next flight to be due */
 
 /* --- the feeder ----------------------------------------------------------- */
 

@@ -9,7 +9,8 @@
  * the driver's queue keeps the order, and semaphores order two queues. Nor does
  * one for another device, where the device waits itself (device_wait.h). Such
  * flights come to the driver as one submit, several at a time, while it has
- * others: a submit of its own takes the GPU as long as some kernels.
+ * others: a submit of its own takes the GPU as long as some kernels. What is
+ * held back so goes to the driver before the feeder waits for anything.
  */
 #pragma once
 
