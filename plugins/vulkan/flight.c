@@ -123,9 +123,11 @@ static void close_loose(clv_plugin_device *dev, vk_flight *flight)
     lead->open = false;
     VkCommandBuffer cb = lead->list[lead->n_list - 1];
     barrier(dev, flight, cb);
-    lead->broken = dev->api.EndCommandBuffer(cb);
-    if (lead->broken)
-        fail(dev, flight, lead->broken, "vkEndCommandBuffer");
+    const VkResult result = dev->api.EndCommandBuffer(cb);
+    if (result) {
+        lead->broken = result;
+        fail(dev, flight, result, "vkEndCommandBuffer");
+    }
 }
 
 /* A time before or after a command, if the submit is recorded: when all that is
