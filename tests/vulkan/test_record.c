@@ -22,7 +22,9 @@
 #define SENT_BYTES 64
 #define WORD 5
 
-static bool gives; /* waits and signals, to kernels that take them */
+static bool gives;        /* waits and signals, to kernels that take them */
+static uint64_t written;  /* where the latest kernel writes */
+static uint64_t bound_at; /* where the first tensor lies (test_part) */
 
 static char noted[64];
 
@@ -81,6 +83,7 @@ void vk_module_launch(const clv_plugin_device *dev, VkCommandBuffer cb,
 {
     (void)dev, (void)cb, (void)module;
     note((char)('0' + launch->params[0]));
+    written = launch->args[1];
     if (launch->params[1] == WORD)
         note('r');
     if (launch->params[2] == 2 * WORD)
@@ -112,9 +115,44 @@ void vk_private_begin(clv_plugin_device *dev, VkCommandBuffer cb,
     (void)dev, (void)cb, (void)p;
 }
 
-VkDescriptorType vk_descriptor_type(uint32_t storage, bool written)
+/* Tensor i lies SIZE bytes behind the one before. */
+void vk_program_places(const clv_command *command, vk_place *places)
 {
-    (void)storage, (void)written;
+    for (uint32_t t = 0; t < command->program->base.n_tensors; t++)
+        places[t] = (vk_place){.begin = bound_at + t * SIZE,
+                               .end = bound_at + (t + 1) * SIZE,
+                               .limit = 1 << 20};
+}
+
+VkResult vk_await(clv_plugin_device *dev, VkSemaphore semaphore, uint64_t value,
+                  uint64_t limit_ns)
+{
+    (void)dev, (void)semaphore, (void)value, (void)limit_ns;
+    return VK_SUCCESS;
+}
+
+VkResult vk_run_once(clv_plugin_device *dev, VkCommandBuffer cb)
+{
+    (void)dev, (void)cb;
+    return VK_SUCCESS;
+}
+
+clv_status vk_fail(clv_plugin_device *dev, VkResult result, const char *call)
+{
+    (void)dev, (void)result, (void)call;
+    return CLV_ERR_INTERNAL;
+}
+
+clv_status vk_explain(clv_plugin_device *dev, VkResult result, const char *call,
+                      char message[CLV_MESSAGE_SIZE])
+{
+    (void)message;
+    return vk_fail(dev, result, call);
+}
+
+VkDescriptorType vk_descriptor_type(uint32_t storage, bool is_written)
+{
+    (void)storage, (void)is_written;
     return VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
 }
 
@@ -272,10 +310,52 @@ static void test_exchange(void **state)
     assert_string_equal(record_with(plain, 2, true, 1), "W0b1bSB");
 }
 
+/* A run as a part of another command buffer, whose tensors may lie elsewhere
+ * each time. */
+static void test_part(void **state)
+{
+    static vk_kernel kernel = {.n_args = 2, .n_ints = 2};
+    static clv_plugin_device device;
+    vk_kernel *kernels = &kernel;
+    gpu_arg args[2] = {{.memory = GPU_MEMORY_TENSOR},
+                       {.memory = GPU_MEMORY_TENSOR, .index = 1}};
+    gpu_dispatch dispatch = {.args = args,
+                             .groups = {{.constant = 1, .divisor = 1},
+                                        {.constant = 1, .divisor = 1},
+                                        {.constant = 1, .divisor = 1}}};
+    gpu_code code = {.dispatches = &dispatch, .n_dispatches = 1};
+    vk_place places[2];
+    clv_plugin_program prog = {.dev = &device,
+                               .code = &code,
+                               .kernels = &kernels,
+                               .places = places,
+                               .base.n_tensors = 2};
+    const clv_binding bindings[2] = {{.tensor = 0}, {.tensor = 1}};
+    const clv_command run = {
+        .program = &prog, .bindings = bindings, .n_bindings = 2};
+    const clv_submit submit = {.n_commands = 0};
+    const vk_joined joined = {&submit, false, 1};
+    char message[CLV_MESSAGE_SIZE];
+    (void)state;
+    device.base.host = &host;
+    device.imports = true;
+    device.api.DestroyCommandPool = destroy_pool;
+    device.api.DestroyDescriptorPool = destroy_descriptors;
+    for (uint64_t i = 0; i < 3; i++) {
+        memset(noted, 0, sizeof noted);
+        bound_at = (i + 1) / 2 * 4096; /* 0, 4096, 4096 */
+        assert_int_equal(vk_program_record(&run, joined, NULL, message),
+                         CLV_OK);
+        assert_string_equal(noted, "0bSB");
+        assert_int_equal(written, bound_at + SIZE);
+    }
+    vk_recording_finish(&prog, &prog.part);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wait),
-                                       cmocka_unit_test(test_signal),
-                                       cmocka_unit_test(test_exchange)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wait), cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_exchange), cmocka_unit_test(test_part)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
