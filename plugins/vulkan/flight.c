@@ -148,12 +148,14 @@ static void stamp(clv_plugin_device *dev, vk_flight *flight, uint32_t query)
                                flight->queries, query);
 }
 
-/* A program's own command buffer, or, with something joined, the loose one. */
+/* A program's own command buffer. Where something is joined, and in flights of
+ * which several may be one submit, the loose one: a program has few of its own,
+ * and what it has recorded is not to change until the driver has it. */
 static void record_run(clv_plugin_device *dev, vk_flight *flight,
                        const clv_command *c, vk_joined joined)
 {
     VkCommandBuffer cb = NULL;
-    if (joined.waits || joined.signals) {
+    if (flight->waits || joined.signals) {
         cb = loose(dev, flight);
         if (cb)
             flight->status = vk_program_record(c, joined, cb, flight->message);

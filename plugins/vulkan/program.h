@@ -59,7 +59,7 @@ struct clv_plugin_program {
     vk_kernel **kernels;   /* [code->n_kernels] */
     gpu_privates privates; /* of vk_private */
     vk_recording recordings[VK_RECORDINGS];
-    vk_recording part; /* for runs with something joined */
+    vk_recording part; /* for runs in command buffers that others have */
     uint64_t compile_ns;
     uint64_t run_ns; /* that its runs take at least; 0: not known. Atomic, of
                         the finisher */
