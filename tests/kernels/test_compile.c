@@ -590,11 +590,12 @@ static void check_exchange(const compiler *c, const graph *g, uint64_t bytes)
     gpu_code_free(&test_host, code);
 }
 
-/* What a series of one row may begin with: a sum that is written as well. */
+/* What a series of one row may begin with: a sum, which is written as well but
+ * for the last one. */
 static void test_ptx_sums(void **state)
 {
     static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_K,
-                                      CLV_DTYPE_F16};
+                                      CLV_DTYPE_F16, CLV_DTYPE_Q8_0};
     const int64_t n = 4096;
     compiler c = {.all = all, .target = base};
     (void)state;
@@ -605,14 +606,16 @@ static void test_ptx_sums(void **state)
     c.target.max_group = c.target.max_group_size[0] = 1024;
     c.target.series = true;
     c.only = "gemv_series";
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         graph g;
         graph_init(&g);
         uint32_t x = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, n);
         for (uint32_t k = 0; k < 2; k++) {
+            const bool seen = k && i < 3;
             uint32_t term = T(CLV_DTYPE_F32, CLV_USAGE_INPUT, 1, n);
-            uint32_t sum = T(CLV_DTYPE_F32,
-                             k ? CLV_USAGE_OUTPUT : CLV_USAGE_TRANSIENT, 1, n);
+            uint32_t sum =
+                T(CLV_DTYPE_F32, seen ? CLV_USAGE_OUTPUT : CLV_USAGE_TRANSIENT,
+                  1, n);
             graph_node(&g, CLV_OP_ADD, sum, INPUTS(x, term));
             x = sum;
         }
@@ -628,7 +631,7 @@ static void test_ptx_sums(void **state)
         check_exchange(&c, &g, (uint64_t)n * 4);
     }
     compiler_finish(&c);
-    assert_int_equal(c.kernels, 3);
+    assert_int_equal(c.kernels, 4);
 }
 
 /* By which devices wait for each other. */

@@ -34,6 +34,7 @@ typedef struct layer {
     uint32_t kernels; /* dispatches that they take as a series */
     uint32_t terms;   /* partial sums, x among them, of as many channels, that
                          come instead of the first product; 0: that comes */
+    bool hidden_sum;  /* which only the norm behind it reads */
     float odd;        /* a channel of the first x; 0: as the others */
 } layer;
 
@@ -199,7 +200,7 @@ static uint32_t add_layer(made *m, const layer *c, inputs *in)
     y = c->terms ? add_partial(m, c, x)
                  : add_product(m, c, x, c->heads, c->hidden);
     uint32_t middle = add_sum(m, y, in->before, c->hidden);
-    if (c->terms) {
+    if (c->terms && !c->hidden_sum) {
         m->sum = middle;
         m->b.g.tensors[middle].usage = CLV_USAGE_OUTPUT;
     }
@@ -529,6 +530,9 @@ static void test_sums(void **state)
     c.dtype = CLV_DTYPE_F16;
     c.brief = true; /* there is one step alone */
     run(r, &target, c);
+    c.hidden_sum = true;
+    run(r, &target, c);
+    c.hidden_sum = false;
     c.terms = 5; /* one too many: a kernel for the first */
     c.kernels = 5;
     run(r, &target, c);

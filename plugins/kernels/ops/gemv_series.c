@@ -301,8 +301,9 @@ static void put_sum(gpu_text *text, const gpu_sum *sum)
                    terms[i], terms[i]);
     gpu_printf(text, "%s + args.%s.Row(0, 0, 0, 0))\n", terms[sum->n - 1],
                terms[sum->n - 1]);
-    gpu_puts(text, "#define KEPT_SUM ((__global f32 *)(kept_sum + "
-                   "args.kept_sum.Row(0, 0, 0, 0)))\n");
+    if (keeps_sum(sum))
+        gpu_puts(text, "#define KEPT_SUM ((__global f32 *)(kept_sum + "
+                       "args.kept_sum.Row(0, 0, 0, 0)))\n");
 }
 
 /* How x, or a piece of it, comes into the ring. */
