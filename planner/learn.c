@@ -30,6 +30,10 @@
 #define CHANCE 3
 #define RUN_CHANCE 2
 
+/* A run that takes so many times as long while devices record goes another way:
+ * they may wait by the host then, and else for each other. */
+#define ANOTHER_WAY 1.5
+
 /* Costs that have changed by so much may make another plan better. */
 #define CHANGED 0.05
 
@@ -193,21 +197,48 @@ static void conclude(observation *o, planner_profile *profile, clv_device *dev)
     o->n = n;
 }
 
+/* ns that the device worked in the latest run, by its records. */
+static double worked_ns(const clv_exec *exec, uint32_t device)
+{
+    const clv_plan *plan = exec->plan;
+    double sum = 0;
+    for (uint32_t p = 0; p < plan->n_parts; p++)
+        if (plan->parts[p].device == device && !core_part_copies(plan, p))
+            sum += exec->latest.part_ns[p];
+    return sum;
+}
+
+/* Of the device that worked most. */
+static double most_worked_ns(const clv_exec *exec)
+{
+    double most = 0;
+    for (uint32_t d = 0; d < exec->plan->n_devices; d++)
+        most = fmax(most, worked_ns(exec, d));
+    return most;
+}
+
+/* Records take time, in work or between. As far as devices worked no longer
+ * than a run takes without records (plain), it was between. So it is taken for
+ * all devices alike, as one may wait for another's. */
+static double work_scale(const clv_exec *exec, double plain)
+{
+    const double most = most_worked_ns(exec);
+    return most > plain ? plain / most : 1;
+}
+
 /* scale: of the devices' records, which take time themselves. */
 static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
                                uint32_t device, double scale, observation *o)
 {
     const clv_plan *plan = exec->plan;
     clv_device *dev = plan->devices[device].dev;
-    double sum = 0, before = o->before_ns, after = o->after_ns;
+    double before = o->before_ns, after = o->after_ns;
     o->n = 0;
     for (uint32_t p = 0; p < plan->n_parts; p++) {
         planner_workload workload;
-        if (plan->parts[p].device != device || core_part_copies(plan, p))
+        if (plan->parts[p].device != device || core_part_copies(plan, p) ||
+            core_plan_file_bytes(plan, p, NULL)) /* it waited for the file */
             continue;
-        sum += exec->latest.part_ns[p];
-        if (core_plan_file_bytes(plan, p, NULL))
-            continue; /* it waited for the file */
         planner_workload_on(dev, plan->graph, plan->parts[p].node, NULL,
                             exec->latest.symbols, &workload);
         const planner_workload plain = planner_workload_plain(&workload);
@@ -215,7 +246,7 @@ static clv_status learn_device(const clv_exec *exec, planner_profile *profile,
                  alone(plan->forecast, p, scale * exec->latest.part_ns[p]) /
                      planner_profile_popularity(profile, dev, &workload));
     }
-    if (!(sum > 0)) /* the device does not tell */
+    if (!(worked_ns(exec, device) > 0)) /* the device does not tell */
         return CLV_OK;
     conclude(o, profile, dev);
     before = o->before_ns - before;
@@ -334,8 +365,9 @@ static clv_status learn_observed(clv_exec *exec, planner_profile *profile,
         plain = exec->latest.ns;
     keep_best(plan, history, run);
     const double scale = fmin(plain / exec->latest.ns, 1);
-    CLV_TRY(learn_costs(exec, profile, scale, &changed));
-    CLV_TRY(learn_overheads(exec, profile, scale, &changed));
+    CLV_TRY(learn_costs(exec, profile, work_scale(exec, plain), &changed));
+    if (scale * ANOTHER_WAY > 1)
+        CLV_TRY(learn_overheads(exec, profile, scale, &changed));
     if (is_to_be_left(plan, profile, exec->latest.symbols, changed)) {
         planner_plan_cache_forget(plan);
         *out = CLV_LEARNED_COSTS;

@@ -127,6 +127,16 @@ static int by_value(const void *a, const void *b)
     return (*p > *q) - (*p < *q);
 }
 
+static void add_past(world *w, const clv_plan *plan, uint64_t identity,
+                     double ns)
+{
+    const planner_past past = {.problem = plan->problem,
+                               .plan = identity,
+                               .n_symbols = 1,
+                               .symbols = {ROWS}};
+    assert_ok(planner_history_add(&w->profile->history, w->ctx, &past, ns));
+}
+
 static double slowest_ns; /* of the latest runs */
 
 /* Runs, and learns of each run; whether costs were learned. ns: the median of
@@ -201,6 +211,58 @@ static void test_forecast(void **state)
     assert_about(predicted(plan, ROWS), ns);
     clv_plan_destroy(plan);
     close_world(&w);
+}
+
+/* Of a run that was recorded, the device that worked most. *part_ns, *cost_ns:
+ * one part of its work, by the run and as learned. plain, slow: what runs
+ * without and with records take, as parts of what it worked. */
+static void learn_recorded(double plain, double slow, double *part_ns,
+                           double *cost_ns)
+{
+    const int64_t n = ROWS;
+    world w;
+    clv_exec *exec;
+    clv_learned learned;
+    planner_workload workload;
+    planner_cost cost;
+    double worked[2] = {0};
+    uint32_t p = 0;
+    ns_per_flop[0] = ns_per_flop[1] = 1e-5;
+    open_world(&w, "core.cache_dir=");
+    assert_ok(clv_profile_graph(w.ctx, w.graph, NULL));
+    clv_plan *plan = plan_of(&w, true);
+    assert_ok(clv_exec_create(plan, &exec));
+    exec->observe = true;
+    assert_ok(clv_exec_run(exec, &n, 1));
+    for (uint32_t i = 0; i < plan->n_parts; i++)
+        worked[plan->parts[i].device] += exec->latest.part_ns[i];
+    const double most = fmax(worked[0], worked[1]);
+    while (worked[plan->parts[p].device] != most)
+        p++;
+    *part_ns = exec->latest.part_ns[p];
+    add_past(&w, plan, plan->identity, plain * most);
+    exec->latest.ns = slow * most;
+    assert_ok(clv_exec_learn(exec, &learned));
+    planner_workload_of(plan->graph, plan->parts[p].node, NULL, &n, &workload);
+    assert_true(planner_profile_cost(
+        w.profile, plan->devices[plan->parts[p].device].dev, &workload, &cost));
+    *cost_ns = cost.ns;
+    clv_exec_destroy(exec);
+    close_with(&w, plan);
+}
+
+/* Records take time. As far as a device worked for longer than a run takes
+ * without them it was in its work, and else between. */
+static void test_records(void **state)
+{
+    (void)state;
+    double part, cost;
+    learn_recorded(2, 10, &part, &cost);
+    if (fabs(cost / part - 1) > 1e-6)
+        fail_msg("%g ns, not %g", cost, part);
+    learn_recorded(0.5, 1.1, &part, &cost);
+    if (fabs(cost / part - 0.5) > 1e-6)
+        fail_msg("%g ns, not half of %g", cost, part);
 }
 
 /* What one kernel took for several nodes is divided among them by their work,
@@ -435,16 +497,6 @@ static void test_found_no_more(void **state)
     assert_ok(planner_plan_cache_find(plan, w.graph, plan->question, &again));
     assert_null(again);
     close_with(&w, plan);
-}
-
-static void add_past(world *w, const clv_plan *plan, uint64_t identity,
-                     double ns)
-{
-    const planner_past past = {.problem = plan->problem,
-                               .plan = identity,
-                               .n_symbols = 1,
-                               .symbols = {ROWS}};
-    assert_ok(planner_history_add(&w->profile->history, w->ctx, &past, ns));
 }
 
 /* The best plan so far is over two devices: one alone is run once, though it is
@@ -686,6 +738,7 @@ int main(void)
                                        WITH_DIR(test_off),
                                        WITH_DIR(test_history),
                                        WITH_DIR(test_fused),
+                                       WITH_DIR(test_records),
                                        WITH_DIR(test_few_among_many),
                                        WITH_DIR(test_short_sample)};
     return cmocka_run_group_tests(tests, NULL, NULL);
