@@ -3,6 +3,7 @@
  * driver that notes launches: two devices of an instance, and timelines in
  * pages.
  */
+#include "host.h"
 #include "../../plugins/vulkan/device_wait.h"
 #include "../../plugins/vulkan/memory.h"
 #include "../../plugins/vulkan/module.h"
@@ -93,19 +94,6 @@ void vk_block_destroy(clv_plugin_device *dev, vk_block *block)
 
 /* ------------------------------------------------------------------------ */
 /* The host                                                                  */
-
-static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
-{
-    (void)host;
-    return aligned_alloc(alignment,
-                         (size + alignment - 1) / alignment * alignment);
-}
-
-static void host_free(clv_host *host, void *ptr)
-{
-    (void)host;
-    free(ptr);
-}
 
 static clv_status host_error(clv_host *host, clv_status status, int64_t code,
                              const char *text)

@@ -3,6 +3,7 @@
  * comes from the cache, and what a launch says; by a driver and a compiler that
  * are made up.
  */
+#include "host.h"
 #include "../../plugins/vulkan/compiler.h"
 #include "../../plugins/vulkan/imports.h"
 #include "../../plugins/vulkan/module.h"
@@ -137,18 +138,6 @@ static void launch(VkCommandBuffer cb, const VkCuLaunchInfoNVX *info)
 
 /* ------------------------------------------------------------------------ */
 /* The host                                                                 */
-
-static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
-{
-    (void)host, (void)alignment;
-    return malloc(size);
-}
-
-static void host_free(clv_host *host, void *ptr)
-{
-    (void)host;
-    free(ptr);
-}
 
 static void host_log(clv_host *host, uint32_t level, const char *file,
                      int32_t line, const char *text)

@@ -1,6 +1,7 @@
 /*
  * Which kernels a device keeps, by a driver that counts its pipelines.
  */
+#include "host.h"
 #include "../../plugins/vulkan/image.h"
 #include "../../plugins/vulkan/imports.h"
 #include "../../plugins/vulkan/kernel.h"
@@ -126,19 +127,6 @@ static void destroy_module(VkDevice device, VkShaderModule module,
 }
 
 /* ------------------------------------------------------------------------ */
-
-static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
-{
-    (void)host;
-    (void)alignment;
-    return malloc(size);
-}
-
-static void host_free(clv_host *host, void *ptr)
-{
-    (void)host;
-    free(ptr);
-}
 
 static const clv_host_api host = {.alloc = host_alloc, .free = host_free};
 

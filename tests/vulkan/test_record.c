@@ -3,6 +3,7 @@
  * kernels by their digits, with r if they wait themselves and s if they signal,
  * W the wait, S signals, b a barrier between kernels, B one behind all.
  */
+#include "host.h"
 #include "../../plugins/vulkan/commands.h"
 #include "../../plugins/vulkan/device_wait.h"
 #include "../../plugins/vulkan/program.h"
@@ -188,19 +189,6 @@ static void destroy_descriptors(VkDevice device, VkDescriptorPool pool,
                                 const VkAllocationCallbacks *callbacks)
 {
     (void)device, (void)pool, (void)callbacks;
-}
-
-static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
-{
-    (void)host;
-    return aligned_alloc(alignment,
-                         (size + alignment - 1) / alignment * alignment);
-}
-
-static void host_free(clv_host *host, void *ptr)
-{
-    (void)host;
-    free(ptr);
 }
 
 static const clv_host_api host = {.alloc = host_alloc, .free = host_free};

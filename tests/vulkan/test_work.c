@@ -2,6 +2,7 @@
  * Which flights come to the driver as one submit, by a driver that ends what it
  * has when it is told to.
  */
+#include "host.h"
 #include "../../plugins/vulkan/device_wait.h"
 #include "../../plugins/vulkan/flight.h"
 #include "../../plugins/vulkan/memory.h"
@@ -187,19 +188,6 @@ static void destroy_semaphore(VkDevice device, VkSemaphore semaphore,
 
 /* ------------------------------------------------------------------------ */
 /* The host                                                                  */
-
-static void *host_alloc(clv_host *host, uint64_t size, uint64_t alignment)
-{
-    (void)host;
-    return aligned_alloc(alignment,
-                         (size + alignment - 1) / alignment * alignment);
-}
-
-static void host_free(clv_host *host, void *ptr)
-{
-    (void)host;
-    free(ptr);
-}
 
 static clv_status host_error(clv_host *host, clv_status status, int64_t code,
                              const char *text)
