@@ -1,5 +1,6 @@
 #include "graph.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void graph_init(graph *g)
@@ -16,6 +17,7 @@ void graph_init(graph *g)
 uint32_t graph_tensor(graph *g, uint32_t dtype, uint32_t usage, int64_t rows,
                       int64_t channels)
 {
+    assert(g->sub.n_tensors < GRAPH_TENSORS);
     clv_tensor_desc *t = &g->tensors[g->sub.n_tensors];
     *t = (clv_tensor_desc)CLV_INIT(clv_tensor_desc, CLV_STRUCT_TENSOR_DESC);
     t->dtype = dtype;
@@ -29,6 +31,7 @@ uint32_t graph_tensor(graph *g, uint32_t dtype, uint32_t usage, int64_t rows,
 clv_node *graph_node(graph *g, uint32_t op, uint32_t out,
                      const uint32_t *inputs)
 {
+    assert(g->sub.n_nodes < GRAPH_NODES);
     clv_node *n = &g->nodes[g->sub.n_nodes++];
     *n = (clv_node)CLV_INIT(clv_node, CLV_STRUCT_NODE);
     n->op = op;

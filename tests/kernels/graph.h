@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#define GRAPH_TENSORS 96
+#define GRAPH_TENSORS 192
 #define GRAPH_NODES 64
 
 typedef struct graph {

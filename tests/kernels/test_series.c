@@ -238,7 +238,8 @@ static void fill(made *m, const layer *c, const inputs *in)
               c->hidden);
 }
 
-static void make(made *m, const layer *c)
+/* Without data. */
+static void build(made *m, const layer *c, inputs *out)
 {
     const int64_t queries = queries_of(c);
     inputs in;
@@ -261,6 +262,13 @@ static void make(made *m, const layer *c)
         graph_node(&m->b.g, CLV_OP_SOFTMAX, m->seen,
                    (const uint32_t[]){in.x, CLV_NO_TENSOR});
     }
+    *out = in;
+}
+
+static void make(made *m, const layer *c)
+{
+    inputs in;
+    build(m, c, &in);
     fill(m, c, &in);
 }
 
@@ -539,10 +547,79 @@ static void test_sums(void **state)
     runner_close(r);
 }
 
+static uint32_t pick(uint32_t n)
+{
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % n;
+}
+
+/* What there may be in any order, of sizes that a series takes. */
+static layer pick_layer(void)
+{
+    static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
+                                      CLV_DTYPE_F16, CLV_DTYPE_I8,
+                                      CLV_DTYPE_I4};
+    static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
+    static const uint32_t pasts[] = {0, CLV_DTYPE_F16, CLV_DTYPE_Q8_0};
+    static const int64_t rows[] = {0, 0, 0, 2, 3, 8};
+    layer c = {.dtype = dtypes[pick(5)],
+               .rows = rows[pick(6)],
+               .heads = 2048,
+               .hidden = 2048,
+               .inner = 2048 << pick(2),
+               .halves = pick(2),
+               .bias = !pick(4),
+               .gelu = pick(2),
+               .cache = caches[pick(2)],
+               .past = pasts[pick(3)],
+               .shared = 1 << pick(5),
+               .window = 200 * pick(2),
+               .brief = pick(2),
+               .repeats = pick(MAX_LAYERS)};
+    c.terms = c.past || pick(2) ? 0 : 1 + pick(5);
+    c.hidden_sum = pick(2);
+    c.attends = !c.rows && pick(2);
+    return c;
+}
+
+/* All that layers may be has kernels, for a GPU whose series exchange. */
+static void test_lowered(void **state)
+{
+    const uint32_t n = all ? 4000 : 120;
+    gpu_target target = sample_target;
+    uint32_t n_series = 0;
+    (void)state;
+    target.nvidia_ptx = target.series = true;
+    target.local_bytes = 49152;
+    target.wgmma_bytes = 232448;
+    target.max_group = target.max_group_size[0] = 1024;
+    for (uint32_t i = 0; i < n; i++) {
+        const layer c = pick_layer();
+        gpu_code *code = NULL;
+        bool series = false;
+        inputs in;
+        made m;
+        target.units = 1 + pick(132);
+        target.repeats = pick(2) ? UINT32_MAX : 0;
+        build(&m, &c, &in);
+        if (gpu_lower(&test_host, &target, &m.b.g.sub, &code))
+            fail_msg("layer %u: dtype %u, rows %d, past %u, terms %u", i,
+                     c.dtype, (int)c.rows, c.past, c.terms);
+        for (uint32_t k = 0; k < code->n_kernels; k++)
+            series = series || strstr(code->kernels[k].variant, "gemv_series");
+        n_series += series;
+        gpu_code_free(&test_host, code);
+        sample_free(&m.b);
+    }
+    assert_true(n_series > n / 2);
+}
+
 int main(int argc, char **argv)
 {
     all = argc > 1 && !strcmp(argv[1], "all");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lowered),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_series),
         cmocka_unit_test(test_sums),
