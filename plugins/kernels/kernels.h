@@ -127,7 +127,7 @@ typedef enum gpu_exchange {
     GPU_EXCHANGE_VALUES
 } gpu_exchange;
 
-#define GPU_MAX_PARAMS 64
+#define GPU_MAX_PARAMS 80
 /* OpenCL C only. With their integers they stay below the 4 KiB of parameters
  * that an NVIDIA GPU takes. */
 #define GPU_MAX_ARGS 300

@@ -446,7 +446,7 @@ static uint32_t add_attention(graph *g, uint32_t cache, uint32_t q,
 /* What a layer of products begins with, and what one more begins with. */
 typedef struct series_inputs {
     int64_t rows;
-    uint32_t x, sum, pos, freq;
+    uint32_t x, sum, norm, pos, freq;
     uint32_t seen[3], n_seen; /* of which a softmax is made in the end */
 } series_inputs;
 
@@ -456,13 +456,13 @@ static uint32_t add_value(graph *g, const series_inputs *in, int64_t channels)
                         channels);
 }
 
-/* A product and its sum with what was before it; behind the norm of that two
- * products of as many channels as out. */
-static void add_products(graph *g, series_inputs *in, uint32_t dtype,
+/* A product of the first type and its sum with what was before it; behind the
+ * norm of that two products of the second type, of as many channels as out. */
+static void add_products(graph *g, series_inputs *in, const uint32_t dtypes[2],
                          int64_t from, int64_t hidden, int64_t out,
                          uint32_t two[2])
 {
-    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, hidden, from);
+    uint32_t w = graph_tensor(g, dtypes[0], CLV_USAGE_WEIGHT, hidden, from);
     uint32_t gain = graph_tensor(g, CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, hidden);
     uint32_t y = add_value(g, in, hidden), sum = add_value(g, in, hidden);
     uint32_t norm = add_value(g, in, hidden);
@@ -470,24 +470,42 @@ static void add_products(graph *g, series_inputs *in, uint32_t dtype,
     graph_node(g, CLV_OP_ADD, sum, INPUTS(y, in->sum));
     graph_node(g, CLV_OP_RMS_NORM, norm, INPUTS(sum, gain));
     in->sum = sum;
+    in->norm = norm;
     for (uint32_t k = 0; k < 2; k++) {
-        w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, out, hidden);
+        w = graph_tensor(g, dtypes[1], CLV_USAGE_WEIGHT, out, hidden);
         two[k] = add_value(g, in, out);
         graph_node(g, CLV_OP_MATMUL, two[k], INPUTS(norm, w));
     }
 }
 
-/* cache: the layer begins with an attention over one of that kind, or 0. */
+/* What a product gives a cache. */
+static void add_values(graph *g, const series_inputs *in, uint32_t dtype,
+                       int64_t hidden)
+{
+    const int64_t channels = hidden / 4;
+    uint32_t w = graph_tensor(g, dtype, CLV_USAGE_WEIGHT, channels, hidden);
+    uint32_t cache =
+        graph_tensor(g, CLV_DTYPE_F16, CLV_USAGE_STATE, 8192, channels);
+    uint32_t v = add_value(g, in, channels);
+    graph_node(g, CLV_OP_MATMUL, v, INPUTS(in->norm, w));
+    graph_node(g, CLV_OP_SET_ROWS, CLV_NO_TENSOR, INPUTS(cache, v, in->pos));
+}
+
+/* cache: the layer begins with an attention over one of that kind, or 0; down:
+ * the type of the product behind gates and, if it is another, of values. */
 static void add_layer(graph *g, series_inputs *in, uint32_t dtype,
-                      uint32_t cache, int64_t hidden, int64_t inner)
+                      uint32_t down, uint32_t cache, int64_t hidden,
+                      int64_t inner)
 {
     uint32_t two[2];
     if (cache)
         in->x = add_attention(g, cache, in->x, in->pos, hidden);
-    add_products(g, in, dtype, hidden, hidden, inner, two);
+    add_products(g, in, (const uint32_t[]){dtype, dtype}, hidden, hidden, inner,
+                 two);
     in->x = add_value(g, in, inner);
     graph_node(g, CLV_OP_GLU, in->x, INPUTS(two[0], two[1]));
-    add_products(g, in, dtype, inner, hidden, hidden, two);
+    add_products(g, in, (const uint32_t[]){down, dtype}, inner, hidden, hidden,
+                 two);
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t turned = add_value(g, in, hidden);
         graph_node(g, CLV_OP_ROPE, turned, INPUTS(two[k], in->pos, in->freq))
@@ -496,12 +514,15 @@ static void add_layer(graph *g, series_inputs *in, uint32_t dtype,
     }
     in->x = two[0];
     in->seen[in->n_seen++] = two[1];
+    if (down != dtype)
+        add_values(g, in, down, hidden);
 }
 
 /* Products that follow one another; cache: two layers of them, each behind an
  * attention over one of that kind, or 0. */
-static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
-                           int64_t rows, int64_t hidden, int64_t inner)
+static void compile_mixed(compiler *c, uint32_t dtype, uint32_t down,
+                          uint32_t cache, int64_t rows, int64_t hidden,
+                          int64_t inner)
 {
     graph g;
     graph_init(&g);
@@ -511,7 +532,7 @@ static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
                         .pos = T(CLV_DTYPE_I32, CLV_USAGE_INPUT, 0, rows),
                         .freq = T(CLV_DTYPE_F32, CLV_USAGE_WEIGHT, 0, 64)};
     for (uint32_t i = 0; i < (cache ? 2 : 1); i++)
-        add_layer(&g, &in, dtype, cache, hidden, inner);
+        add_layer(&g, &in, dtype, down, cache, hidden, inner);
     in.seen[in.n_seen++] = in.x;
     for (uint32_t k = 0; k < in.n_seen; k++) {
         uint32_t y = T(CLV_DTYPE_F32, CLV_USAGE_OUTPUT, rows, hidden);
@@ -519,6 +540,12 @@ static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
     }
     c->only = rows == 1 ? "gemv_series" : "gemv_series_rows";
     compiler_add(c, &g);
+}
+
+static void compile_series(compiler *c, uint32_t dtype, uint32_t cache,
+                           int64_t rows, int64_t hidden, int64_t inner)
+{
+    compile_mixed(c, dtype, dtype, cache, rows, hidden, inner);
 }
 
 /* By groups that stay, of sm_90a. */
@@ -556,8 +583,14 @@ static void test_ptx_series(void **state)
         compile_series(&c, cases[i][0], cases[i][1], 1, 4096, 14336);
     for (uint32_t i = 0; i < n_rows; i++)
         compile_series(&c, rows[i], 0, 8, 4096, 14336);
+    compile_mixed(&c, CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, CLV_DTYPE_F16, 1, 4096,
+                  14336);
+    compile_mixed(&c, CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, 0, 8, 4096, 14336);
+    if (all)
+        compile_mixed(&c, CLV_DTYPE_F16, CLV_DTYPE_Q2_K, CLV_DTYPE_F16, 1, 4096,
+                      14336);
     compiler_finish(&c);
-    assert_int_equal(c.kernels, n + n_rows);
+    assert_int_equal(c.kernels, n + n_rows + (all ? 3 : 2));
     /* Too small for groups of eight warps. */
     c.kernels = 0;
     compile_series(&c, CLV_DTYPE_Q8_0, 0, 1, 256, 512);

@@ -20,7 +20,9 @@
  * and values: numbers of channels, and what there may be. */
 typedef struct layer {
     uint32_t dtype;
-    int64_t rows; /* of x, each of a sequence of its own; 0: one */
+    uint32_t other; /* of values, and of the product behind gates, or where
+                       there are none the first; 0: the same */
+    int64_t rows;   /* of x, each of a sequence of its own; 0: one */
     int64_t heads, hidden, inner;
     bool halves, bias, gelu;
     uint32_t cache;
@@ -68,12 +70,12 @@ static uint32_t add_rows(made *m, uint32_t usage, int64_t channels)
     return add(m, usage, m->rows, channels);
 }
 
-static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
-                            int64_t out)
+static uint32_t add_product_of(made *m, const layer *c, uint32_t dtype,
+                               uint32_t x, int64_t in, int64_t out)
 {
     uint32_t bias = CLV_NO_TENSOR;
-    uint32_t w = sample_add(&m->b, c->dtype, CLV_USAGE_WEIGHT, out, in, 0);
-    if (c->dtype == CLV_DTYPE_I8 || c->dtype == CLV_DTYPE_I4) {
+    uint32_t w = sample_add(&m->b, dtype, CLV_USAGE_WEIGHT, out, in, 0);
+    if (dtype == CLV_DTYPE_I8 || dtype == CLV_DTYPE_I4) {
         m->b.g.tensors[w].quant = CLV_QUANT_PER_CHANNEL;
         m->b.g.tensors[w].quant_scales = 1 + add(m, CLV_USAGE_WEIGHT, 0, out);
     }
@@ -83,6 +85,19 @@ static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
     graph_node(&m->b.g, CLV_OP_MATMUL, y,
                (const uint32_t[]){x, w, bias, CLV_NO_TENSOR});
     return y;
+}
+
+static uint32_t add_product(made *m, const layer *c, uint32_t x, int64_t in,
+                            int64_t out)
+{
+    return add_product_of(m, c, c->dtype, x, in, out);
+}
+
+/* Of those that may have a format of their own. */
+static uint32_t add_other(made *m, const layer *c, uint32_t x, int64_t in,
+                          int64_t out)
+{
+    return add_product_of(m, c, c->other ? c->other : c->dtype, x, in, out);
 }
 
 static uint32_t add_sum(made *m, uint32_t a, uint32_t b, int64_t n)
@@ -175,7 +190,7 @@ static uint32_t add_gated(made *m, const layer *c, uint32_t middle)
                (const uint32_t[]){gate, up, CLV_NO_TENSOR})
         ->attr.glu.activation = c->gelu ? CLV_ACT_GELU_TANH : CLV_ACT_SILU;
     add_gain(m, gain);
-    y = add_product(m, c, y, c->inner, c->hidden);
+    y = add_other(m, c, y, c->inner, c->hidden);
     return add_sum(m, y, middle, c->hidden);
 }
 
@@ -197,8 +212,9 @@ static uint32_t add_layer(made *m, const layer *c, inputs *in)
     uint32_t gain, y, x = in->x;
     if (c->past)
         x = add_past(m, c, x, in->pos);
-    y = c->terms ? add_partial(m, c, x)
-                 : add_product(m, c, x, c->heads, c->hidden);
+    y = c->terms   ? add_partial(m, c, x)
+        : c->brief ? add_other(m, c, x, c->heads, c->hidden)
+                   : add_product(m, c, x, c->heads, c->hidden);
     uint32_t middle = add_sum(m, y, in->before, c->hidden);
     if (c->terms && !c->hidden_sum) {
         m->sum = middle;
@@ -209,7 +225,7 @@ static uint32_t add_layer(made *m, const layer *c, inputs *in)
     add_gain(m, gain);
     uint32_t q = add_product(m, c, y, c->hidden, queries);
     uint32_t k = add_product(m, c, y, c->hidden, HEAD);
-    uint32_t v = add_product(m, c, y, c->hidden, HEAD);
+    uint32_t v = add_other(m, c, y, c->hidden, HEAD);
     q = add_rope(m, c, q, in->pos, in->freq, queries);
     k = add_rope(m, c, k, in->pos, in->freq, HEAD);
     m->keys = add_cache(m, c, k, in->ids);
@@ -411,6 +427,32 @@ static void run_odd(runner *r, const gpu_target *target, layer c)
     runner_shift(r, UINT32_MAX);
 }
 
+/* Of weights of several formats, with places of x in different orders. */
+static void run_mixed(runner *r, const gpu_target *base_target, int64_t rows)
+{
+    static const uint32_t pairs[][2] = {{CLV_DTYPE_Q8_0, CLV_DTYPE_Q2_K},
+                                        {CLV_DTYPE_Q3_K, CLV_DTYPE_F16},
+                                        {CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K}};
+    gpu_target target = *base_target;
+    layer c = base;
+    c.rows = rows;
+    c.hidden = 512;
+    for (uint32_t i = 0; i < (all ? 3 : 1); i++) {
+        c.dtype = pairs[i][0];
+        c.other = pairs[i][1];
+        c.brief = !all; /* compilers take long */
+        if (i == 2)
+            c.heads = c.hidden = c.inner = 1024;
+        run(r, &target, c);
+    }
+    if (rows || !all)
+        return;
+    target.units = 64;
+    c.past = CLV_DTYPE_F16;
+    c.shared = 2;
+    run(r, &target, c);
+}
+
 /* Several rows of x: fewer than columns, and pieces of the longest. */
 static void test_rows(void **state)
 {
@@ -430,6 +472,7 @@ static void test_rows(void **state)
     c.inner = 4608;
     run(r, &target, c);
     run_formats(r, &target, 8);
+    run_mixed(r, &target, 3);
     if (all) {
         c = base;
         c.rows = 8;
@@ -472,7 +515,6 @@ static void test_series(void **state)
     run(r, &target, c);
     c.brief = false;
     c.bias = true;
-    c.kernels = 5; /* two series, as a kernel has not enough arguments */
     run(r, &target, c);
     c = base;
     c.dtype = CLV_DTYPE_I8;
@@ -502,6 +544,7 @@ static void test_series(void **state)
     c.kernels = 3;
     run(r, &target, c);
     run_formats(r, &target, 1);
+    run_mixed(r, &target, 0);
     c = base;
     c.dtype = CLV_DTYPE_Q4_K;
     if (all) {
@@ -510,8 +553,8 @@ static void test_series(void **state)
     }
     /* Too few channels for heads that tiles share. */
     c.heads = c.inner = 1024;
-    c.hidden = 512;
-    c.kernels = 5;
+    c.hidden = 256;
+    c.kernels = 7;
     run(r, &target, c);
     /* Too few channels of the first for two warps. */
     c = base;
@@ -557,13 +600,14 @@ static uint32_t pick(uint32_t n)
 /* What there may be in any order, of sizes that a series takes. */
 static layer pick_layer(void)
 {
-    static const uint32_t dtypes[] = {CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0,
-                                      CLV_DTYPE_F16, CLV_DTYPE_I8,
-                                      CLV_DTYPE_I4};
+    static const uint32_t dtypes[] = {
+        CLV_DTYPE_Q8_0, CLV_DTYPE_Q4_0, CLV_DTYPE_F16,  CLV_DTYPE_I8,
+        CLV_DTYPE_I4,   CLV_DTYPE_Q4_K, CLV_DTYPE_Q6_K, CLV_DTYPE_Q2_K};
+    const uint32_t n = sizeof dtypes / sizeof *dtypes;
     static const uint32_t caches[] = {CLV_DTYPE_F32, CLV_DTYPE_F16};
     static const uint32_t pasts[] = {0, CLV_DTYPE_F16, CLV_DTYPE_Q8_0};
     static const int64_t rows[] = {0, 0, 0, 2, 3, 8};
-    layer c = {.dtype = dtypes[pick(5)],
+    layer c = {.dtype = dtypes[pick(n)],
                .rows = rows[pick(6)],
                .heads = 2048,
                .hidden = 2048,
@@ -577,6 +621,7 @@ static layer pick_layer(void)
                .window = 200 * pick(2),
                .brief = pick(2),
                .repeats = pick(MAX_LAYERS)};
+    c.other = pick(2) ? dtypes[pick(n)] : 0;
     c.terms = c.past || pick(2) ? 0 : 1 + pick(5);
     c.hidden_sum = pick(2);
     c.attends = !c.rows && pick(2);
@@ -604,8 +649,8 @@ static void test_lowered(void **state)
         target.repeats = pick(2) ? UINT32_MAX : 0;
         build(&m, &c, &in);
         if (gpu_lower(&test_host, &target, &m.b.g.sub, &code))
-            fail_msg("layer %u: dtype %u, rows %d, past %u, terms %u", i,
-                     c.dtype, (int)c.rows, c.past, c.terms);
+            fail_msg("layer %u: dtype %u, rows %d, past %u, terms %u: %s", i,
+                     c.dtype, (int)c.rows, c.past, c.terms, test_error());
         for (uint32_t k = 0; k < code->n_kernels; k++)
             series = series || strstr(code->kernels[k].variant, "gemv_series");
         n_series += series;

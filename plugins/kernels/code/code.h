@@ -94,7 +94,7 @@ typedef struct gpu_post {
     float value;
 } gpu_post;
 
-#define GPU_MAX_OPERANDS 36
+#define GPU_MAX_OPERANDS 44
 #define GPU_MAX_POSTS 8
 #define GPU_MAX_DEFINES 40
 #define GPU_MAX_USES 12

@@ -52,6 +52,18 @@ void gpu_printf(gpu_text *text, const char *format, ...)
     va_end(args);
 }
 
+void gpu_put_undefined(gpu_text *text, const char *other)
+{
+    static const char word[] = "#define ";
+    for (const char *line = other; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, word, sizeof word - 1) != 0)
+            continue;
+        const char *name = line + sizeof word - 1;
+        gpu_printf(text, "#undef %.*s\n", (int)strcspn(name, "( \n"), name);
+    }
+}
+
 void gpu_text_free(gpu_text *text)
 {
     clv_free(text->host, text->data);

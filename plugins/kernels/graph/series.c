@@ -6,10 +6,25 @@ static bool is_off(const gpu_fusion *f, const gpu_series *series)
            series->n == GPU_SERIES_MAX;
 }
 
+/* Whether the step behind the last is for the next layer what the first is for
+ * this one. Layers that begin alike can be one kernel (code/repeat.c). */
+static bool begins_layer(const gpu_series *series)
+{
+    const gpu_step *first = &series->steps[0];
+    const gpu_step *next = &series->steps[series->n];
+    const gpu_fused *a = &first->fused, *b = &next->fused;
+    bool attended = false;
+    for (uint32_t i = 0; i < series->n; i++)
+        attended = attended || series->steps[i].attends;
+    return attended && !first->attends && !next->attends &&
+           a->has_norm == b->has_norm && a->has_glu == b->has_glu &&
+           !a->rope == !b->rope && a->x.d.dims[1] == b->x.d.dims[1];
+}
+
 /* The step behind the last, if it fits there. */
 static bool keep(gpu_series *series, const gpu_node *node, bool alone)
 {
-    if (!gpu_series_fits(series->steps, series->n + 1))
+    if (begins_layer(series) || !gpu_series_fits(series->steps, series->n + 1))
         return false;
     series->nodes[series->n] = *node;
     series->alone[series->n++] = alone;

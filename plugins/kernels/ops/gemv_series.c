@@ -39,7 +39,7 @@ static bool takes(const gpu_step *step, const gpu_node *first)
     const gpu_fused *f = &step->fused;
     const gpu_node *p = gpu_step_product(step);
     for (uint32_t i = 0; i < f->n; i++)
-        if (!gpu_gemv_fused_takes(&f->members[i].product, first) ||
+        if (!gpu_gemv_fused_takes(&f->members[i].product, p) ||
             !gpu_keeps_tiles(&f->members[i].product))
             return false;
     return gpu_series_columns(p) == gpu_series_columns(first) &&
@@ -124,9 +124,9 @@ bool gpu_series_pays(const gpu_step *step)
         .suffix = "_" #i                                                       \
     }
 static const gpu_fused_names names[GPU_SERIES_MAX] = {
-    NAMES(0), NAMES(1), NAMES(2), NAMES(3), NAMES(4)};
+    NAMES(0), NAMES(1), NAMES(2), NAMES(3), NAMES(4), NAMES(5)};
 static const char *const added[GPU_SERIES_MAX] = {"add0", "add1", "add2",
-                                                  "add3", "add4"};
+                                                  "add3", "add4", "add5"};
 
 static const char *const terms[GPU_MAX_TERMS] = {"term0", "term1", "term2",
                                                  "term3"};
@@ -144,8 +144,9 @@ static void put_strips(gpu_text *text, const gpu_fused *f,
 static int64_t row_bytes(const gpu_step *step, const gpu_series_shape *s,
                          int64_t blocks)
 {
+    const gpu_slot slot = gpu_step_slot(step, s);
     const int64_t streams = gpu_fused_streams(&step->fused);
-    return blocks * streams / s->tiles * s->slot_bytes / streams;
+    return blocks * streams / slot.tiles * slot.bytes / streams;
 }
 
 /* With a step's first tiles, its gains are on their way, too. */
@@ -161,11 +162,14 @@ static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
                "        FIND_STRIP_%u(f_strip) \\\n"
                "        FIND_ROWS_%u \\\n"
                "        f_rows = %lld; \\\n"
-               "        f_bytes = ROUND / %lld; \\\n"
+               "        f_flight = %lld; \\\n"
+               "        f_bytes = %lld; \\\n"
                "        f_left = min(%lld - f_piece * %lld, %lld); \\\n"
                "        f_from = (ulong)row[0] + f_piece * %lldul; \\\n",
-               (unsigned)i, (unsigned)i, (unsigned)i, streams, streams, all,
-               piece, piece, piece);
+               (unsigned)i, (unsigned)i, (unsigned)i, streams,
+               (long long)gpu_step_flight(step, s),
+               (long long)(s->warps * gpu_step_slot(step, s).bytes / streams),
+               all, piece, piece, piece);
     if (streams == 2)
         gpu_printf(text,
                    "        f_other = (ulong)row[1] + f_piece * %lldul; "
@@ -173,7 +177,7 @@ static void put_locate_step(gpu_text *text, const gpu_step *step, uint32_t i,
                    piece);
     if (step->fused.has_norm && s->columns == 1)
         gpu_printf(text,
-                   "        if (f_strip == GROUP_ID(0)) { \\\n"
+                   "        if (f_strip < GROUPS) { \\\n"
                    "            PREFETCH(GAIN_ROW_%u, %lld) \\\n"
                    "        } \\\n",
                    (unsigned)i, (long long)gpu_step_blocks(step) * 128);
@@ -196,6 +200,22 @@ static int64_t passed_blocks(const gpu_step *steps, uint32_t n,
     return most;
 }
 
+/* A group's first strip of a step. */
+static void put_first(gpu_text *text, const gpu_step *steps, uint32_t n,
+                      const gpu_series_shape *s)
+{
+    bool moved = false;
+    gpu_puts(text, "#define FIRST_OF(step, group) (((group)");
+    for (uint32_t i = 1; i < n; i++) {
+        const long long first = gpu_step_first(steps, i, s);
+        if (first)
+            gpu_printf(text, " + ((step) == %u ? %lld : 0)", (unsigned)i,
+                       first);
+        moved = moved || first;
+    }
+    gpu_puts(text, moved ? ") % GROUPS)\n" : "))\n");
+}
+
 /* Where the tiles of a strip are, of all steps. */
 static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
                        const gpu_series_shape *s)
@@ -211,6 +231,7 @@ static void put_locate(gpu_text *text, const gpu_step *steps, uint32_t n,
         gpu_printf(text, "(step) == %u ? %lld : ", (unsigned)i,
                    (long long)gpu_step_pieces(&steps[i], s));
     gpu_printf(text, "%lld)\n", (long long)gpu_step_pieces(&steps[n - 1], s));
+    put_first(text, steps, n, s);
     if (passed_blocks(steps, n, s))
         gpu_puts(text, "#define PASSED(k) (passed + args.passed.Row(0, (k) % "
                        "2, 0, 0))\n");
@@ -260,12 +281,14 @@ static void put_sizes(gpu_text *text, const gpu_step *step,
     const int64_t streams = gpu_fused_streams(&step->fused);
     const int64_t blocks = gpu_step_blocks(step);
     const int64_t kept = gpu_step_kept(step, s);
+    const gpu_slot slot = gpu_step_slot(step, s);
     gpu_printf(text,
-               "#define STREAMS %lld\n#define TILES %lld\n#define BLOCKS "
-               "%lld\n#define STRIPS %lld\n#define OCTETS %lld\n",
-               (long long)streams, (long long)(s->tiles / streams),
-               (long long)blocks, (long long)gpu_step_strips(step),
-               (long long)octets_of(step, s));
+               "#define STREAMS %lld\n#define TILES %lld\n#define SLOT "
+               "%lld\n#define BLOCKS %lld\n#define STRIPS %lld\n#define "
+               "OCTETS %lld\n",
+               (long long)streams, (long long)(slot.tiles / streams),
+               (long long)slot.bytes, (long long)blocks,
+               (long long)gpu_step_strips(step), (long long)octets_of(step, s));
     gpu_printf(text,
                "#define PIECE %lld\n#define KEPT %lld\n#define TURNS %lld\n",
                (long long)gpu_step_piece(step, s), (long long)kept,
@@ -277,6 +300,9 @@ static void put_passed(gpu_text *text, const gpu_step *steps, uint32_t i,
                        uint32_t n, const gpu_series_shape *s)
 {
     const bool passes = i + 1 < n && gpu_step_is_passed(steps, i + 1, s);
+    if (passes)
+        gpu_printf(text, "#define NEXT_SUBS %d\n",
+                   (int)gpu_step_slot(&steps[i + 1], s).form.subs);
     gpu_printf(text, "#define PASSES %u\n#define X_PASSED %u\n",
                passes ? (unsigned)i + 1 : 0, (unsigned)i);
     if (passes && steps[i + 1].fused.has_norm)
@@ -316,24 +342,65 @@ static void put_x(gpu_text *text, const gpu_step *steps, uint32_t i,
                                     : gpu_template_gemv_series_x);
 }
 
+/* Whether step i has weights as the step before, or the one before that, which
+ * is an attention. */
+static bool is_same_kind(const gpu_step *steps, uint32_t i,
+                         const gpu_series_shape *s)
+{
+    uint32_t before = i;
+    while (before && steps[before - 1].attends)
+        before--;
+    if (!before)
+        return false;
+    const gpu_slot a = gpu_step_slot(&steps[before - 1], s);
+    const gpu_slot b = gpu_step_slot(&steps[i], s);
+    return gpu_same_tiles(&a.form, &b.form) &&
+           a.form.row_scales == b.form.row_scales;
+}
+
+/* What reads tiles of the step's weights, and multiplies by them, where the
+ * step before had others. */
+static void put_kind(gpu_text *text, const gpu_step *steps, uint32_t i,
+                     const gpu_series_shape *s)
+{
+    const gpu_tile_form form = gpu_step_slot(&steps[i], s).form;
+    const char *const words = s->columns > 1 ? gpu_template_series_rows_opencl
+                              : form.bits > 8
+                                  ? gpu_template_series_halves_opencl
+                                  : gpu_template_series_bytes_opencl;
+    if (is_same_kind(steps, i, s))
+        return;
+    gpu_put_undefined(text, gpu_template_tiles_opencl);
+    gpu_put_undefined(text, gpu_template_series_halves_opencl);
+    gpu_put_undefined(text, gpu_template_series_bytes_opencl);
+    gpu_put_undefined(text, gpu_template_series_rows_opencl);
+    gpu_put_tile_defines(text, gpu_step_product(&steps[i]));
+    gpu_printf(text, "#undef STRIP_SCALE\n#define STRIP_SCALE(s) %s\n",
+               form.row_scales ? "ROW_SCALE(row[s], BLOCKS, r)" : "1.0f");
+    gpu_puts(text, gpu_template_tiles_opencl);
+    gpu_puts(text, words);
+}
+
 /* The words of a product or a fused group, and its text. */
 static void put_product(gpu_text *text, const gpu_step *steps, uint32_t i,
                         uint32_t n, const gpu_series_shape *s)
 {
     static const char *const words[] = {
-        "STREAMS",    "TILES",     "BLOCKS",    "PIECE",         "KEPT",
-        "TURNS",      "STRIPS",    "NORM",      "WIDTH",         "ACTIVATION",
-        "ROPE",       "ADDED",     "OUTPUTS",   "ADDEND",        "X_ROW",
-        "PASSES",     "X_PASSED",  "NEXT_GAIN", "GAIN_ROW",      "OCTETS",
-        "FIND_STRIP", "FIND_ROWS", "GAIN",      "EPS",           "IS_ROTATED",
-        "HEAD",       "APART",     "ANGLE",     "PAIRS_ROTATED", "ADD_BIAS",
-        "STORE",      "TERMS",     "KEEPS_SUM", "TERM_ROW",      "SENDS"};
+        "STREAMS",       "TILES",      "SLOT",       "BLOCKS",    "PIECE",
+        "KEPT",          "TURNS",      "STRIPS",     "NORM",      "WIDTH",
+        "ACTIVATION",    "ROPE",       "ADDED",      "OUTPUTS",   "ADDEND",
+        "X_ROW",         "PASSES",     "X_PASSED",   "NEXT_GAIN", "NEXT_SUBS",
+        "GAIN_ROW",      "OCTETS",     "FIND_STRIP", "FIND_ROWS", "GAIN",
+        "EPS",           "IS_ROTATED", "HEAD",       "APART",     "ANGLE",
+        "PAIRS_ROTATED", "ADD_BIAS",   "STORE",      "TERMS",     "KEEPS_SUM",
+        "TERM_ROW",      "SENDS"};
     const gpu_step *step = &steps[i];
     const gpu_fused *f = &step->fused;
     const gpu_fused_names *its = &names[i];
     const bool adds = gpu_has(&step->add);
     for (uint32_t k = 0; k < sizeof words / sizeof *words; k++)
         gpu_printf(text, "#undef %s\n", words[k]);
+    put_kind(text, steps, i, s);
     put_sizes(text, step, s);
     put_passed(text, steps, i, n, s);
     put_sum(text, &step->sum);
@@ -390,9 +457,12 @@ static void put_steps(gpu_text *text, const gpu_step *steps, uint32_t n,
                       const gpu_series_shape *s)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (i)
+        if (gpu_step_joins(steps, i))
+            gpu_puts(text, "    BARRIER;\n");
+        else if (i)
             put_meeting(text, steps, i - 1);
-        gpu_printf(text, "    BEGIN_STEP(%u)\n", (unsigned)i);
+        gpu_printf(text, "#undef STEP\n#define STEP %u\n    BEGIN_STEP(STEP)\n",
+                   (unsigned)i);
         if (steps[i].attends)
             put_attention(text, &s->attention);
         else
@@ -431,8 +501,7 @@ static void define_shape(gpu_call *call, const gpu_series_shape *s, uint32_t n)
     gpu_call_define(call, "WARPS", s->warps);
     gpu_call_define(call, "ITEMS", s->warps * 32);
     gpu_call_define(call, "STAGES", s->stages);
-    gpu_call_define(call, "FLIGHT", s->flight);
-    gpu_call_define(call, "SLOT", s->slot_bytes);
+    gpu_call_define(call, "STAGE", s->stage_bytes);
     gpu_call_define(call, "X_AT", s->x_at);
     gpu_call_define(call, "UNITS_AT", s->units_at);
     gpu_call_define(call, "STAGES_AT", s->stages_at);
@@ -530,16 +599,12 @@ clv_status gpu_series_lower(gpu_lowering *lowering, const gpu_step *steps,
     gpu_call_init(&call, name_of(s.columns), text.data, gpu_series_items(&s));
     call.wide = true;
     gpu_use_tensor(&call, target, false);
-    gpu_use_tiles(&call, target);
+    gpu_call_use(&call, gpu_template_tile_functions_opencl);
     gpu_call_use(&call, target->nvidia_ptx ? gpu_template_series_opencl
                                            : gpu_template_series_plain_opencl);
     if (target->nvidia_ptx)
         gpu_call_use(&call, gpu_template_series_exchange_opencl);
-    gpu_call_use(&call, s.columns > 1     ? gpu_template_series_rows_opencl
-                        : s.form.bits > 8 ? gpu_template_series_halves_opencl
-                                          : gpu_template_series_bytes_opencl);
     gpu_call_use(&call, locate.data);
-    gpu_tile_defines(&call, s.product);
     define_shape(&call, &s, n);
     if (!status)
         status = add_operands(lowering, &call, steps, n, &s);

@@ -7,7 +7,7 @@
 
 #include "ops/gemv_tensor.h"
 
-#define GPU_SERIES_MAX 5 /* of a layer */
+#define GPU_SERIES_MAX 6 /* of a layer */
 
 /* An attention; or a product with what is added to its result, or a fused
  * group, of which the first may have a sum as x. */

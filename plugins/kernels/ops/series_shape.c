@@ -5,9 +5,10 @@
 #define MOST_STREAMS 2
 #define MOST_TILES 16 /* of a slot */
 #define LEAST_TILES (2 * MOST_STREAMS)
-#define SLOT_BYTES 2304    /* of a slot, at the most, where no head is shared */
-#define FLIGHT_BYTES 81920 /* under way at a time, or one stage */
-#define LEAST_AHEAD 49152  /* bytes of the ring beside a stage */
+#define SLOT_BYTES 2304      /* of a slot, at the most, where that divides */
+#define HEAD_SLOT_BYTES 4608 /* the same, where tiles share a head */
+#define FLIGHT_BYTES 81920   /* under way at a time, or one stage */
+#define LEAST_AHEAD 49152    /* bytes of the ring beside a stage */
 #define PLACES_BYTES (8 * GPU_MAX_ARGS) /* addresses, by code/repeat.c */
 /* Of x: a block and, at the most, a unit of series_bytes_opencl.clt, and a
  * block of series_halves_opencl.clt. */
@@ -32,6 +33,67 @@ static int64_t copy_warps(const gpu_target *target)
 uint32_t gpu_series_items(const gpu_series_shape *s)
 {
     return (uint32_t)(s->warps + copy_warps(s->product->target)) * 32;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static gpu_tile_form form_of(const gpu_step *step)
+{
+    const gpu_node *product = gpu_step_product(step);
+    return gpu_tiles_of(product->target, &product->in[1].d);
+}
+
+/* Whether each warp has slots of every strip, which all are full, and heads
+ * that tiles share lie in one slot with these. */
+static bool divides(const gpu_slot *slot, const gpu_step *step, int64_t warps)
+{
+    const int64_t tiles = slot->tiles / gpu_fused_streams(&step->fused);
+    const int64_t blocks = gpu_step_blocks(step);
+    return blocks % tiles == 0 && tiles % slot->form.head_tiles == 0 &&
+           blocks / tiles >= warps;
+}
+
+/* Each slot costs its warp some time, and is asked for as a whole. */
+gpu_slot gpu_step_slot(const gpu_step *step, const gpu_series_shape *s)
+{
+    gpu_slot slot = {.form = form_of(step)}, best = slot;
+    const int64_t good =
+        slot.form.head_tiles > 1 ? HEAD_SLOT_BYTES : SLOT_BYTES;
+    for (int64_t tiles = s->most_tiles; tiles >= LEAST_TILES; tiles /= 2) {
+        slot.tiles = tiles;
+        slot.bytes = gpu_tiles_bytes(&slot.form, tiles);
+        if (!divides(&slot, step, s->warps))
+            continue;
+        best = slot;
+        if (slot.bytes <= good)
+            break;
+    }
+    return best;
+}
+
+int64_t gpu_step_flight(const gpu_step *step, const gpu_series_shape *s)
+{
+    const gpu_slot slot = gpu_step_slot(step, s);
+    const int64_t stages = FLIGHT_BYTES / (s->warps * slot.bytes);
+    return stages < 1 ? 1 : stages < s->stages ? stages : s->stages;
+}
+
+int64_t gpu_step_piece(const gpu_step *step, const gpu_series_shape *s)
+{
+    const int64_t blocks = gpu_step_blocks(step);
+    if (blocks <= s->piece)
+        return blocks;
+    const int64_t each = s->warps * gpu_step_slot(step, s).tiles;
+    return s->piece / each * each;
+}
+
+int64_t gpu_step_pieces(const gpu_step *step, const gpu_series_shape *s)
+{
+    const int64_t piece = gpu_step_piece(step, s);
+    return piece ? (gpu_step_blocks(step) + piece - 1) / piece : 0;
 }
 
 /* The largest number that a step has. */
@@ -79,6 +141,27 @@ bool gpu_step_is_passed(const gpu_step *steps, uint32_t i,
                gpu_step_blocks(&steps[i]) * 32;
 }
 
+bool gpu_step_joins(const gpu_step *steps, uint32_t i)
+{
+    if (!i || steps[i].attends || steps[i - 1].attends)
+        return false;
+    const gpu_fused *f = &steps[i].fused;
+    for (uint32_t k = 0; k < f->n_outs; k++)
+        if (!f->members[k].sets.sets)
+            return false;
+    return f->x.index == steps[i - 1].fused.x.index &&
+           !gpu_has(&steps[i].add) && !steps[i].sum.n && !steps[i - 1].sum.n;
+}
+
+int64_t gpu_step_first(const gpu_step *steps, uint32_t i,
+                       const gpu_series_shape *s)
+{
+    if (!gpu_step_joins(steps, i))
+        return 0;
+    const int64_t behind = gpu_step_strips(&steps[i - 1]) % s->groups;
+    return (gpu_step_first(steps, i - 1, s) + s->groups - behind) % s->groups;
+}
+
 /* Sums of strips that a group keeps at a time, of the strips `kept`. */
 static int64_t sums_of(const gpu_step *step, const gpu_series_shape *s,
                        int64_t kept)
@@ -110,24 +193,25 @@ static int64_t plain_local(const gpu_series_shape *s)
            PLACES_BYTES + gpu_plain_bytes(s->product->target, s->warps * 32);
 }
 
-/* Stages that are under way at a time. */
-static int64_t flight_of(const gpu_series_shape *s)
+/* Where x lies in the ring, and what comes with it: as much as any step has. */
+static void place_x(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
-    const int64_t stages = FLIGHT_BYTES / (s->warps * s->slot_bytes);
-    return stages < 1 ? 1 : stages < s->stages ? stages : s->stages;
-}
-
-/* Where x lies in the ring, and what comes with it. */
-static void place_x(gpu_series_shape *s)
-{
-    int64_t block = s->form.bits <= 8 ? BYTES_BLOCK : HALVES_BLOCK;
-    int64_t units =
-        s->form.bits <= 8 ? s->piece * s->form.subs * BYTES_UNIT : 0;
-    int64_t sums = 0;
-    if (s->columns > 1) {
-        block = ROWS_BLOCK;
-        units = (s->piece + UNIT_BLOCKS - 1) / UNIT_BLOCKS * ROWS_UNIT;
-        sums = s->form.minimum ? s->piece * s->form.subs * ROWS_SUM : 0;
+    int64_t block = 0, units = 0, sums = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (steps[i].attends)
+            continue;
+        const gpu_tile_form form = form_of(&steps[i]);
+        const bool bytes = form.bits <= 8;
+        const int64_t subs = s->piece * form.subs;
+        block = most(block, s->columns > 1 ? ROWS_BLOCK
+                            : bytes        ? BYTES_BLOCK
+                                           : HALVES_BLOCK);
+        if (s->columns > 1)
+            units = (s->piece + UNIT_BLOCKS - 1) / UNIT_BLOCKS * ROWS_UNIT;
+        else if (bytes)
+            units = most(units, subs * BYTES_UNIT);
+        if (s->columns > 1 && form.minimum)
+            sums = most(sums, subs * ROWS_SUM);
     }
     s->x_at = MOST_STAGES * 16;
     s->units_at = s->x_at + s->piece * block;
@@ -139,7 +223,7 @@ static void place_x(gpu_series_shape *s)
  * read, a series of several rows is no faster than a kernel a product. */
 static bool has_stages(const gpu_series_shape *s)
 {
-    const int64_t ahead = (s->stages - 1) * s->warps * s->slot_bytes;
+    const int64_t ahead = (s->stages - 1) * s->stage_bytes;
     return s->stages >= 2 &&
            (s->columns == 1 || !s->product->target->nvidia_ptx ||
             ahead >= LEAST_AHEAD);
@@ -149,18 +233,16 @@ static bool has_stages(const gpu_series_shape *s)
 static bool lay_out(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
     const gpu_target *target = s->product->target;
-    const int64_t round = s->warps * s->slot_bytes;
-    place_x(s);
+    place_x(s, steps, n);
     s->sums = most_sums(steps, n, s);
     s->stages =
         ((int64_t)target->wgmma_bytes - 256 - plain_local(s) - s->stages_at) /
-        round;
+        s->stage_bytes;
     if (s->stages > MOST_STAGES)
         s->stages = MOST_STAGES;
     if (!target->nvidia_ptx && s->stages > 2)
         s->stages = 2;
-    s->ring_bytes = s->stages_at + s->stages * round;
-    s->flight = flight_of(s);
+    s->ring_bytes = s->stages_at + s->stages * s->stage_bytes;
     return has_stages(s) && plain_local(s) <= (int64_t)target->local_bytes;
 }
 
@@ -191,38 +273,29 @@ static bool choose_piece(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
     return lay_out(s, steps, n);
 }
 
-/* Whether each warp has slots of every strip, which all are full, and heads
- * that tiles share lie in one slot with these. */
-static bool divides(const gpu_series_shape *s, const gpu_step *steps,
-                    uint32_t n)
+/* The largest stage that a step has, of slots of at most so many tiles; false:
+ * some step has none. */
+static bool set_stage(gpu_series_shape *s, const gpu_step *steps, uint32_t n,
+                      int64_t tiles)
 {
+    s->most_tiles = tiles;
+    s->stage_bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (steps[i].attends)
             continue;
-        const int64_t tiles = s->tiles / gpu_fused_streams(&steps[i].fused);
-        if (gpu_step_blocks(&steps[i]) % tiles || tiles % s->form.head_tiles ||
-            gpu_step_slots(&steps[i], s) < s->warps)
+        const gpu_slot slot = gpu_step_slot(&steps[i], s);
+        if (!slot.tiles)
             return false;
+        s->stage_bytes = most(s->stage_bytes, s->warps * slot.bytes);
     }
     return true;
 }
 
-static void set_tiles(gpu_series_shape *s, int64_t tiles)
+/* As many tiles as will do; false: none will. */
+static bool choose_slots(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
 {
-    s->tiles = tiles;
-    s->slot_bytes = gpu_tiles_bytes(&s->form, tiles);
-}
-
-/* As many tiles as will do; false: none will. Each slot costs its warp some
- * time. */
-static bool choose_slot(gpu_series_shape *s, const gpu_step *steps, uint32_t n)
-{
-    set_tiles(s, MOST_TILES);
-    while (s->form.head_tiles == 1 && s->tiles > LEAST_TILES &&
-           s->slot_bytes > SLOT_BYTES)
-        set_tiles(s, s->tiles / 2);
-    for (; s->tiles >= LEAST_TILES; set_tiles(s, s->tiles / 2))
-        if (divides(s, steps, n) && choose_piece(s, steps, n))
+    for (int64_t tiles = MOST_TILES; tiles >= LEAST_TILES; tiles /= 2)
+        if (set_stage(s, steps, n, tiles) && choose_piece(s, steps, n))
             return true;
     return false;
 }
@@ -260,7 +333,6 @@ bool gpu_series_choose(const gpu_step *steps, uint32_t n, gpu_series_shape *s)
     const gpu_target *target = s->product->target;
     /* Smaller products gain nothing by a series; tests have some. */
     const int64_t least = target->nvidia_ptx ? WARPS : 2;
-    s->form = gpu_tiles_of(target, &s->product->in[1].d);
     s->columns = gpu_series_columns(s->product);
     s->groups = most_of(steps, n, gpu_step_strips);
     if (s->groups > target->units)
@@ -270,7 +342,7 @@ bool gpu_series_choose(const gpu_step *steps, uint32_t n, gpu_series_shape *s)
     for (s->warps = WARPS; s->warps >= least; s->warps /= 2)
         if (gpu_series_items(s) <= target->max_group &&
             gpu_series_items(s) <= target->max_group_size[0] &&
-            choose_attention(s, steps, n) && choose_slot(s, steps, n))
+            choose_attention(s, steps, n) && choose_slots(s, steps, n))
             return true;
     return false;
 }

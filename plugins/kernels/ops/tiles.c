@@ -92,21 +92,46 @@ bool gpu_same_tiles(const gpu_tile_form *a, const gpu_tile_form *b)
            a->bf16 == b->bf16 && a->quantised == b->quantised;
 }
 
-void gpu_tile_defines(gpu_call *call, const gpu_node *node)
+/* What kernels need to know of tiles. */
+typedef struct define {
+    const char *name;
+    int64_t value;
+} define;
+#define N_DEFINES 9
+
+static void tell(const gpu_node *node, define out[N_DEFINES])
 {
     const clv_tensor_desc *w = &node->in[1].d;
     const gpu_tile_form form = gpu_tiles_of(node->target, w);
-    gpu_call_define(call, "BITS", form.bits);
-    gpu_call_define(call, "HIGH_BITS", form.high_bits);
-    gpu_call_define(call, "HEAD_TILES", form.head_tiles);
-    gpu_call_define(call, "TILE_HEAD", form.head);
-    gpu_call_define(call, "HEAD_BYTES",
-                    gpu_tiles_of_format(w->dtype).head == GPU_HEAD_BYTES);
-    gpu_call_define(call, "SUBS", form.subs);
-    gpu_call_define(call, "MINIMUMS", form.minimum);
-    gpu_call_define(call, "ROW_SCALES", form.row_scales > 0);
-    gpu_call_define(call, "FRAGMENTS",
-                    form.quantised && !gpu_is_glsl(node->target));
+    const define all[N_DEFINES] = {
+        {"BITS", form.bits},
+        {"HIGH_BITS", form.high_bits},
+        {"HEAD_TILES", form.head_tiles},
+        {"TILE_HEAD", form.head},
+        {"HEAD_BYTES", gpu_tiles_of_format(w->dtype).head == GPU_HEAD_BYTES},
+        {"SUBS", form.subs},
+        {"MINIMUMS", form.minimum},
+        {"ROW_SCALES", form.row_scales > 0},
+        {"FRAGMENTS", form.quantised && !gpu_is_glsl(node->target)},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+void gpu_tile_defines(gpu_call *call, const gpu_node *node)
+{
+    define all[N_DEFINES];
+    tell(node, all);
+    for (uint32_t i = 0; i < N_DEFINES; i++)
+        gpu_call_define(call, all[i].name, all[i].value);
+}
+
+void gpu_put_tile_defines(gpu_text *text, const gpu_node *node)
+{
+    define all[N_DEFINES];
+    tell(node, all);
+    for (uint32_t i = 0; i < N_DEFINES; i++)
+        gpu_printf(text, "#undef %s\n#define %s %lld\n", all[i].name,
+                   all[i].name, (long long)all[i].value);
 }
 
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node, int64_t first)
@@ -227,6 +252,8 @@ void gpu_use_tensor(gpu_call *call, const gpu_target *target, bool int8)
 
 void gpu_use_tiles(gpu_call *call, const gpu_target *target)
 {
+    if (!gpu_is_glsl(target))
+        gpu_call_use(call, gpu_template_tile_functions_opencl);
     gpu_call_use(call, gpu_is_glsl(target) ? gpu_template_tiles_glsl
                                            : gpu_template_tiles_opencl);
 }

@@ -32,6 +32,8 @@ bool gpu_same_tiles(const gpu_tile_form *a, const gpu_tile_form *b);
 bool gpu_is_permuted(const gpu_node *product);
 /* Defines what kernels need to know of the product's tiles. */
 void gpu_tile_defines(gpu_call *call, const gpu_node *node);
+/* The same as text. */
+void gpu_put_tile_defines(gpu_text *text, const gpu_node *node);
 /* Adds the scales beside the product's weights, those of the output channels
  * from first on: the operand scale, the param group. */
 gpu_operand *gpu_add_scales(gpu_call *call, const gpu_node *node,
