@@ -36,6 +36,10 @@ float BUILT_IN fma(float a, float b, float c)
 {
     return __nvvm_fma_rn_f(a, b, c);
 }
+float2 BUILT_IN fma(float2 a, float2 b, float2 c)
+{
+    return (float2)(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y));
+}
 float4 BUILT_IN fma(float4 a, float4 b, float4 c)
 {
     return (float4)(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z),
