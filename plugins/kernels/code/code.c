@@ -195,8 +195,8 @@ static clv_status make_kernel(gpu_builder *b, gpu_maker *m, uint32_t *kernel)
     else
         gpu_put_source(m);
     if (m->wrong)
-        return clv_fail(b->host, CLV_ERR_INTERNAL, "kernel template %s: %s",
-                        m->call->name, m->wrong);
+        return clv_fail(b->host, CLV_ERR_INTERNAL, "kernel template %s: %s%s",
+                        m->call->name, m->wrong, m->unknown);
     if (m->source.failed)
         return CLV_ERR_NO_MEMORY;
     CLV_TRY(add_kernel(b, m, kernel));

@@ -20,6 +20,7 @@ typedef struct gpu_maker {
     } ints[GPU_MAX_PARAMS];
     uint32_t n_ints;
     const char *wrong; /* why the template cannot be made; NULL: all is well */
+    char unknown[GPU_MAX_NAME]; /* what "args." names in vain, if it is that */
 } gpu_maker;
 
 /* Arguments of the kernel for each object of operand i. */

@@ -105,7 +105,9 @@ static const char *put_reference(gpu_maker *m, gpu_text *out, const char *p,
             gpu_put_int(m, out, name, &call->params[i].value);
             return p;
         }
-    gpu_wrong(m, "args. of a name that is not known");
+    if (!m->wrong)
+        strcpy(m->unknown, name);
+    gpu_wrong(m, "no operand and no parameter is called ");
     return p;
 }
 
