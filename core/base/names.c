@@ -71,6 +71,16 @@ bool core_item_is(const char *item, size_t size, const char *name)
     return strlen(name) == size && !memcmp(item, name, size);
 }
 
+bool core_list_has(const char *list, const char *separators, const char *name)
+{
+    const char *item;
+    size_t n;
+    while (core_next_item(&list, separators, &item, &n))
+        if (core_item_is(item, n, name))
+            return true;
+    return false;
+}
+
 char *core_format(const char *fmt, ...)
 {
     char *text;

@@ -16,6 +16,8 @@ bool core_name_ok(const char *name, size_t max);
  * blanks around it; skips empty ones. False at the end. */
 bool core_next_item(const char **list, const char *separators,
                     const char **item, size_t *size);
+/* Whether the name is among the items of a list. */
+bool core_list_has(const char *list, const char *separators, const char *name);
 /* Whether an item of a list, which does not end with NUL, is that name. */
 bool core_item_is(const char *item, size_t size, const char *name);
 /* printf into new memory; NULL when there is none. */

@@ -95,14 +95,14 @@ static clv_status inspect(clv_context *ctx, core_candidate *c, bool any_name,
 
 /* Its devices are offered only once nothing can fail any more. */
 static clv_status keep_plugin(clv_context *ctx, core_candidate *c,
-                              core_plugin *p)
+                              core_plugin *p, const char *left_out)
 {
     core_plugin **list =
         reallocarray(ctx->plugins, ctx->n_plugins + 1u, sizeof *list);
     if (!list)
         return core_no_memory("to load plugins");
     ctx->plugins = list;
-    CLV_TRY(core_offers_collect(ctx, p, c));
+    CLV_TRY(core_offers_collect(ctx, p, c, left_out));
     list[ctx->n_plugins++] = p;
     return CLV_OK;
 }
@@ -118,9 +118,10 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
     CLV_TRY(core_probe(ctx, file, p->name, &trial));
     if (trial.passed)
         c->pub.stage = CLV_STAGE_PROBED;
+    const bool odd = trial.keep || trial.left_out[0];
     if (trial.note[0])
-        core_candidate_note(ctx, c, trial.keep ? CLV_LOG_WARN : CLV_LOG_INFO,
-                            "%s", trial.note);
+        core_candidate_note(ctx, c, odd ? CLV_LOG_WARN : CLV_LOG_INFO, "%s",
+                            trial.note);
     if (trial.keep)
         core_plugin_keep(p);
     CLV_TRY(core_plugin_map(p, file));
@@ -136,7 +137,7 @@ static clv_status start(clv_context *ctx, core_candidate *c, core_plugin *p,
     }
     CLV_TRY(core_plugin_create(p));
     c->pub.stage = CLV_STAGE_CREATED;
-    CLV_TRY(keep_plugin(ctx, c, p));
+    CLV_TRY(keep_plugin(ctx, c, p, trial.left_out));
     c->pub.stage = CLV_STAGE_READY;
     return CLV_OK;
 }

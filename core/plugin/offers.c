@@ -14,7 +14,7 @@
 #include <string.h>
 
 clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
-                               core_candidate *candidate)
+                               core_candidate *candidate, const char *left_out)
 {
     core_offers *all = &ctx->loader->offers;
     clv_device_info *infos;
@@ -38,6 +38,7 @@ clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
                           .index = i,
                           .info = infos[i]};
         core_device_id(plugin, &infos[i], o->id);
+        o->is_refused = core_list_has(left_out, " ", o->id);
         core_device_number(plugin, infos, n, i, o->number);
         core_device_select(ctx, o);
     }
@@ -80,7 +81,8 @@ static void sort(core_offers *all)
 
 static bool has_flag(const core_offer *o)
 {
-    return o->position < INT_MAX && o->info.flags & CLV_DEVICE_PEER_WAIT;
+    return o->position < INT_MAX && !o->is_refused &&
+           o->info.flags & CLV_DEVICE_PEER_WAIT;
 }
 
 /* Whether the device is one of several of its plugin that wait for each other
@@ -187,7 +189,8 @@ static bool yields(clv_context *ctx, const core_offer *o)
     if ((list && *list) || o->info.clock == CLV_CLOCK_VIRTUAL)
         return false;
     for (uint32_t i = 0; i < all->n; i++)
-        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL) {
+        if (all->list[i].info.clock == CLV_CLOCK_VIRTUAL &&
+            !all->list[i].is_refused) {
             core_candidate_note(ctx, o->candidate, CLV_LOG_INFO,
                                 "%s is left out: its work takes real time, "
                                 "that of %s virtual time; core.devices = %s "
@@ -310,7 +313,8 @@ bool core_offers_processor(const clv_context *ctx)
 {
     const core_offers *all = &ctx->loader->offers;
     for (uint32_t i = 0; i < all->n; i++)
-        if (is_processor(&all->list[i].info) && !is_software(&all->list[i]))
+        if (is_processor(&all->list[i].info) && !is_software(&all->list[i]) &&
+            !all->list[i].is_refused)
             return true;
     return false;
 }
@@ -340,7 +344,7 @@ clv_status core_offers_open(clv_context *ctx)
     sort(all);
     prefer_peers(all);
     for (uint32_t i = 0; i < all->n; i++)
-        if (all->list[i].position < INT_MAX)
+        if (all->list[i].position < INT_MAX && !all->list[i].is_refused)
             open_one(ctx, &all->list[i]);
     for (uint32_t i = 0; i < ctx->n_plugins && !*devices; i++)
         if (ctx->plugins[i]->manifest->drivers[0])

@@ -15,7 +15,7 @@ typedef struct core_offer {
                        not listed; 0: there is no list */
     bool is_named;  /* core.devices lists it by its id or number */
     bool is_duplicate; /* another plugin's device is this one */
-    bool is_refused;   /* it could not be opened */
+    bool is_refused;   /* it could not be opened, or its trial failed */
     char id[CORE_DEVICE_ID_SIZE];
     char number[CORE_DEVICE_ID_SIZE]; /* as in core_device */
     clv_device_info info;
@@ -26,9 +26,10 @@ typedef struct core_offers {
     uint32_t n;
 } core_offers;
 
-/* Enumerates the plugin's devices. */
+/* Enumerates the plugin's devices, of which those are refused whose ids
+ * left_out lists, with blanks between. */
 clv_status core_offers_collect(clv_context *ctx, core_plugin *plugin,
-                               core_candidate *candidate);
+                               core_candidate *candidate, const char *left_out);
 /* Opens the devices wanted into ctx->devices. The others are used where one
  * fails; its candidate notes the first failure. */
 clv_status core_offers_open(clv_context *ctx);

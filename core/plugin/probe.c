@@ -10,6 +10,7 @@
 #include "probe_process.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,12 @@ extern char **environ;
 /* The arguments of the program; its strings are the configuration's, but for
  * the ranks. */
 typedef struct arguments {
-    char **list; /* ends in NULL */
+    char **list; /* ends in NULL; of them LEFT_OUT is the trial's */
     uint32_t n, capacity;
     bool failed;
 } arguments;
+
+enum { LEFT_OUT = 4 };
 
 static void add(arguments *a, const char *text)
 {
@@ -57,6 +60,7 @@ static clv_status make_arguments(const clv_context *ctx, const char *program,
     add(out, file->path);
     add(out, name);
     add(out, core_config_uses_env(ctx->config) ? "env" : "-");
+    add(out, ""); /* LEFT_OUT */
     core_config_each_given(ctx->config, name, add_value, out);
     add_value(out, "core", "cache_dir",
               clv_config_get(ctx->config, "core.cache_dir"), CORE_RANK_SET);
@@ -186,20 +190,45 @@ static bool on_the_way_out(const char *step)
     return false;
 }
 
+static bool ended_well(const core_probe_end *end)
+{
+    return end->how == CORE_PROBE_ENDED && end->code == 0 &&
+           !strcmp(end->step, CORE_PROBE_EXIT);
+}
+
+__attribute__((format(printf, 2, 3))) static void
+add_note(core_trial *trial, const char *format, ...)
+{
+    const size_t used = strlen(trial->note), size = sizeof trial->note - used;
+    const int begin =
+        snprintf(trial->note + used, size, "%s", used ? "; " : "");
+    va_list args;
+    va_start(args, format);
+    if ((size_t)begin < size)
+        vsnprintf(trial->note + used + begin, size - (size_t)begin, format,
+                  args);
+    va_end(args);
+}
+
+static clv_status refuse(const char *what)
+{
+    return clv_error(
+        CLV_ERR_REFUSED,
+        "%s when tried in a process of its own; update or remove it", what);
+}
+
 static clv_status judge(clv_context *ctx, const core_probe_end *end,
                         double limit, const char *id, core_trial *out)
 {
     char what[256];
     if (end->how == CORE_PROBE_UNKNOWN) {
-        snprintf(out->note, sizeof out->note,
-                 "not tried in a process of its "
-                 "own: this process takes no notice of its children's end");
+        add_note(out, "not tried in a process of its own: this process takes "
+                      "no notice of its children's end");
         return CLV_OK;
     }
     out->passed = true;
-    if (end->how == CORE_PROBE_ENDED && end->code == 0 &&
-        !strcmp(end->step, CORE_PROBE_EXIT)) {
-        if (!end->stopped)
+    if (ended_well(end)) {
+        if (!end->stopped && !out->left_out[0])
             remember(ctx, id);
         return CLV_OK;
     }
@@ -207,32 +236,73 @@ static clv_status judge(clv_context *ctx, const core_probe_end *end,
     out->keep = on_the_way_out(end->step);
     out->passed = out->keep;
     if (!out->keep)
-        return clv_error(
-            CLV_ERR_REFUSED,
-            "%s when tried in a process of its own; update or remove it", what);
-    snprintf(out->note, sizeof out->note,
-             "%s when tried in a process of its "
-             "own: it is used, and never unloaded; update it",
+        return refuse(what);
+    add_note(out,
+             "%s when tried in a process of its own: it is used, and never "
+             "unloaded; update it",
              what);
     return CLV_OK;
+}
+
+/* Whether it is a device that ended the process. It is on the list then; first:
+ * what the first of them did. One that hangs is not tried again without: each
+ * such trial takes long. */
+static bool leaves_out(core_trial *trial, const core_probe_end *end,
+                       double limit, char first[256])
+{
+    const size_t used = strlen(trial->left_out), n = strlen(end->device);
+    char what[256];
+    if (end->how == CORE_PROBE_UNKNOWN || end->how == CORE_PROBE_HUNG ||
+        ended_well(end) || !n ||
+        core_list_has(trial->left_out, " ", end->device) ||
+        used + 1 + n >= sizeof trial->left_out)
+        return false;
+    snprintf(trial->left_out + used, sizeof trial->left_out - used, "%s%s",
+             used ? " " : "", end->device);
+    tell(end, limit, what, sizeof what);
+    if (!used)
+        memcpy(first, what, sizeof what);
+    add_note(trial,
+             "%s is left out: it %s when tried in a process of its own; update "
+             "or remove its driver",
+             end->device, what);
+    return true;
+}
+
+/* One process; *started: whether there was one. */
+static clv_status run(clv_context *ctx, const char *program, const char *name,
+                      const arguments *a, double limit, core_probe_end *end,
+                      bool *started)
+{
+    char what[32 + CORE_PLUGIN_NAME_MAX];
+    snprintf(what, sizeof what, "trying the %s plugin", name);
+    CLV_TRY(core_context_progress(ctx, what, 0));
+    *started = core_probe_process(program, a->list, (uint64_t)(limit * 1e9),
+                                  end) == CLV_OK;
+    return core_context_progress(ctx, what, 1);
 }
 
 static clv_status try(clv_context *ctx, const char *program, const char *name,
                       const arguments *a, const char *id, core_trial *out)
 {
-    double limit = clv_config_get_float(ctx->config, "core.probe_timeout");
+    const double limit =
+        clv_config_get_float(ctx->config, "core.probe_timeout");
+    char first[256];
     core_probe_end end;
-    char what[32 + CORE_PLUGIN_NAME_MAX];
-    snprintf(what, sizeof what, "trying the %s plugin", name);
-    CLV_TRY(core_context_progress(ctx, what, 0));
-    clv_status st =
-        core_probe_process(program, a->list, (uint64_t)(limit * 1e9), &end);
-    CLV_TRY(core_context_progress(ctx, what, 1));
-    if (st == CLV_OK)
-        return judge(ctx, &end, limit, id, out);
-    snprintf(out->note, sizeof out->note,
-             "not tried in a process of its own: %s", clv_last_error());
-    return CLV_OK;
+    bool started;
+    do {
+        a->list[LEFT_OUT] = out->left_out;
+        CLV_TRY(run(ctx, program, name, a, limit, &end, &started));
+        if (!started) {
+            add_note(out, "not tried in a process of its own: %s",
+                     clv_last_error());
+            return CLV_OK;
+        }
+    } while (leaves_out(out, &end, limit, first));
+    /* Without any device it is of no use. */
+    if (out->left_out[0] && ended_well(&end) && !end.n_devices)
+        return refuse(first);
+    return judge(ctx, &end, limit, id, out);
 }
 
 clv_status core_probe(clv_context *ctx, const core_plugin_file *file,

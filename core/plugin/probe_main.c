@@ -3,6 +3,7 @@
  * wants to know whether it survives. See probe_process.h. It prints nothing and
  * judges nothing: what counts is how far it comes.
  */
+#include "../base/names.h"
 #include "../config/config.h"
 #include "../context/trace.h"
 #include "../device/device.h"
@@ -60,7 +61,14 @@ static clv_status configure(clv_config *config, bool env, char **argv)
     return st;
 }
 
-static clv_status open_devices(core_plugin *p)
+static void report_device(const char *id)
+{
+    char line[CORE_PROBE_STEP_SIZE];
+    snprintf(line, sizeof line, CORE_PROBE_DEVICE "%s", id);
+    report(line);
+}
+
+static clv_status open_devices(core_plugin *p, const char *left_out)
 {
     clv_device_info *infos;
     uint32_t n;
@@ -70,6 +78,11 @@ static clv_status open_devices(core_plugin *p)
         return st;
     for (uint32_t i = 0; i < n; i++) {
         clv_device *dev = NULL;
+        char id[CORE_DEVICE_ID_SIZE];
+        core_device_id(p, &infos[i], id);
+        if (core_list_has(left_out, " ", id))
+            continue;
+        report_device(id);
         report("open");
         st = core_device_open(p, i, &infos[i], &dev);
         if (st == CLV_OK) {
@@ -84,7 +97,8 @@ static clv_status open_devices(core_plugin *p)
     return first;
 }
 
-static clv_status begin(core_plugin *p, const core_plugin_file *file)
+static clv_status begin(core_plugin *p, const core_plugin_file *file,
+                        const char *left_out)
 {
     report("query");
     CLV_TRY(core_plugin_map(p, file));
@@ -92,7 +106,7 @@ static clv_status begin(core_plugin *p, const core_plugin_file *file)
     CLV_TRY(core_plugin_declare(p));
     report("create");
     CLV_TRY(core_plugin_create(p));
-    return open_devices(p);
+    return open_devices(p, left_out);
 }
 
 static void end(core_plugin *p)
@@ -108,7 +122,8 @@ static void end(core_plugin *p)
     core_plugin_destroy(p);
 }
 
-static clv_status try(clv_context *ctx, const char *path, const char *name)
+static clv_status try(clv_context *ctx, const char *path, const char *name,
+                      const char *left_out)
 {
     core_plugin_file file = {.fd = -1};
     core_manifest manifest;
@@ -125,7 +140,7 @@ static clv_status try(clv_context *ctx, const char *path, const char *name)
         /* Held here too, so that unloading is the last step. */
         report("map");
         void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        st = begin(p, &file);
+        st = begin(p, &file, left_out);
         if (st != CLV_OK)
             report(CORE_PROBE_STOPPED);
         end(p);
@@ -142,7 +157,7 @@ int main(int argc, char **argv)
     clv_context ctx = {.n_workers = core_processor_count(),
                        .log = on_log,
                        .log_level = CLV_LOG_DEBUG};
-    if (argc < 4)
+    if (argc < 5)
         return 2;
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -153,9 +168,9 @@ int main(int argc, char **argv)
     if (st == CLV_OK)
         st = core_trace_create(&ctx.trace);
     if (st == CLV_OK)
-        st = configure(ctx.config, !strcmp(argv[3], "env"), argv + 4);
+        st = configure(ctx.config, !strcmp(argv[3], "env"), argv + 5);
     if (st == CLV_OK)
-        st = try(&ctx, argv[1], argv[2]);
+        st = try(&ctx, argv[1], argv[2], argv[4]);
     if (st != CLV_OK)
         report(CORE_PROBE_STOPPED);
     core_workers_destroy(ctx.workers);

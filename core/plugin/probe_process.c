@@ -43,16 +43,28 @@ static bool is_blocked(const report *r, uint64_t now)
            core_is_idle(processor_ns(r->pid) - r->busy_ns, now - r->heard_ns);
 }
 
+static void take_device(core_probe_end *end, const char *id)
+{
+    memcpy(end->device, id, strlen(id) + 1);
+    end->n_devices++;
+}
+
 static void take_line(report *r)
 {
+    static const char device[] = CORE_PROBE_DEVICE;
+    const size_t begin = sizeof device - 1;
     r->line[r->used] = 0;
     r->heard_ns = clv_now_ns();
     r->busy_ns = processor_ns(r->pid);
-    if (!strcmp(r->line, CORE_PROBE_USE))
+    if (!strcmp(r->line, CORE_PROBE_USE)) {
         r->in_use = true;
-    else if (!strcmp(r->line, CORE_PROBE_CLOSE))
+    } else if (!strcmp(r->line, CORE_PROBE_CLOSE)) {
         r->in_use = false;
-    if (!strcmp(r->line, CORE_PROBE_STOPPED))
+        r->end->device[0] = 0;
+    }
+    if (!strncmp(r->line, device, begin))
+        take_device(r->end, r->line + begin);
+    else if (!strcmp(r->line, CORE_PROBE_STOPPED))
         r->end->stopped = true;
     else if (strcmp(r->line, CORE_PROBE_ALIVE) != 0)
         memcpy(r->end->step, r->line, r->used + 1);

@@ -1,15 +1,17 @@
 /*
  * The process in which plugins are tried: the program cleave-plugin-probe.
  *
- *   cleave-plugin-probe FILE NAME ENV [RANK SECTION KEY VALUE]...
+ *   cleave-plugin-probe FILE NAME ENV LEFT_OUT [RANK SECTION KEY VALUE]...
  *
  * ENV is "env" if the environment is a source of the configuration, else "-".
- * Its values follow, with core_config_rank. It writes a line to descriptor
- * CORE_PROBE_FD before each step: the step's name. A step that answered with an
- * error, so that others are left out, is followed by CORE_PROBE_STOPPED; the
- * error is the host's to find again. A plugin at long work shows that it works
- * by what it logs, at any level: for each line of that there is a
- * CORE_PROBE_ALIVE. From CORE_PROBE_USE to CORE_PROBE_CLOSE a device does a
+ * LEFT_OUT lists devices that are not opened, with blanks between. The values
+ * of the configuration follow, with core_config_rank. It writes a line to
+ * descriptor CORE_PROBE_FD before each step: the step's name. A step that
+ * answered with an error, so that others are left out, is followed by
+ * CORE_PROBE_STOPPED; the error is the host's to find again. A plugin at long
+ * work shows that it works by what it logs, at any level: for each line of that
+ * there is a CORE_PROBE_ALIVE. CORE_PROBE_DEVICE and the id of a device come
+ * before it is opened. From CORE_PROBE_USE to CORE_PROBE_CLOSE a device does a
  * little work, and each step is a slot of it: "submit of opencl:0".
  */
 #pragma once
@@ -20,6 +22,7 @@
 #define CORE_PROBE_STEP_SIZE 160
 #define CORE_PROBE_STOPPED "stopped"
 #define CORE_PROBE_ALIVE "+"
+#define CORE_PROBE_DEVICE "device "
 #define CORE_PROBE_USE "use"
 /* Limits that all may take, however much is heard. */
 #define CORE_PROBE_LIMITS 10
@@ -42,7 +45,10 @@ typedef enum core_probe_how {
 } core_probe_how;
 
 typedef struct core_probe_end {
-    char step[CORE_PROBE_STEP_SIZE]; /* the latest one; "": none yet */
+    char step[CORE_PROBE_STEP_SIZE];   /* the latest one; "": none yet */
+    char device[CORE_PROBE_STEP_SIZE]; /* the open one, or the one that is being
+                                          opened; "": none is */
+    uint32_t n_devices;                /* that were opened, or should be */
     bool stopped;
     bool endless; /* hung, but went on reporting */
     bool blocked; /* hung, by the shorter limit */

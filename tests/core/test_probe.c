@@ -70,6 +70,59 @@ static void test_refused(void **state)
                   "did not end within 0.5 s (core.probe_timeout) in create");
 }
 
+static void check_left_out(const char *crash, const char *parts)
+{
+    const char *const set[] = {crash, "crashing.devices=3",
+                               "core.probe_timeout=0.5", NULL};
+    /* Each time: it is not remembered. */
+    for (int i = 0; i < 2; i++) {
+        opened o = open_with(set);
+        const clv_candidate *c = find(&o, "crashing");
+        clv_device *dev;
+        assert_int_equal(c->status, CLV_OK);
+        assert_int_equal(c->stage, CLV_STAGE_READY);
+        assert_reason(c, "crashing:1 is left out: it ");
+        assert_reason(c, parts);
+        assert_reason(c, "update or remove its driver");
+        assert_int_equal(clv_context_device_count(o.ctx), 2);
+        assert_ok(clv_context_find_device(o.ctx, "crashing:0", &dev));
+        assert_ok(clv_context_find_device(o.ctx, "crashing:2", &dev));
+        close_opened(&o);
+    }
+}
+
+/* Of several devices, the others are used. */
+static void test_left_out(void **state)
+{
+    (void)state;
+    install(&dir, "crashing");
+    check_left_out("crashing.crash=abort open 1",
+                   "crashed (signal 6, SIGABRT) in open");
+    check_left_out("crashing.crash=exit open 1",
+                   "ended the process (exit code 3) in open");
+    /* Who asks for it is told why it is not there. */
+    char cache[512];
+    snprintf(cache, sizeof cache, "core.cache_dir=%s", other.path);
+    const char *const named[] = {cache, "crashing.crash=abort open 1",
+                                 "crashing.devices=3",
+                                 "core.devices=crashing:1", NULL};
+    opened o;
+    assert_int_equal(open_context(NULL, named, &o.config, &o.ctx),
+                     CLV_ERR_NOT_FOUND);
+    assert_message("there is no device 'crashing:1'|is left out: it crashed|"
+                   "present: crashing:0, crashing:2");
+    clv_config_destroy(o.config);
+    /* All of them crash. */
+    const char *const set[] = {"crashing.crash=abort open",
+                               "crashing.devices=2", NULL};
+    o = open_with(set);
+    const clv_candidate *c = find(&o, "crashing");
+    assert_int_equal(c->status, CLV_ERR_REFUSED);
+    assert_reason(c, "crashed (signal 6, SIGABRT) in open");
+    assert_int_equal(clv_context_device_count(o.ctx), 0);
+    close_opened(&o);
+}
+
 /* Long work is no crash, as long as something is heard of it: but not for ever.
  */
 static void test_messages(void **state)
@@ -332,7 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_process),  TEST(test_refused),  TEST(test_query),
         TEST(test_messages), TEST(test_used),     TEST(test_environment),
-        TEST(test_once),     TEST(test_progress),
+        TEST(test_once),     TEST(test_progress), TEST(test_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,8 +45,9 @@ __attribute__((constructor)) static void run_early(void)
 #endif
 
 /* Ends or stops the process where an option says so: "abort create", "segv
- * unload"; or goes on for 1.5 s ("work") or for ever ("babble"), with a message
- * every 0.1 s. Another one names a file that grows with every instance. */
+ * unload", of device 1 alone "abort open 1"; or goes on for 1.5 s ("work") or
+ * for ever ("babble"), with a message every 0.1 s. Another one names a file
+ * that grows with every instance. */
 #ifdef TEST_CRASHING
 static char fatal[32];
 static const clv_host_api *listener;
@@ -176,6 +177,8 @@ static clv_status device_open(clv_plugin_instance *inst, uint32_t index,
                               clv_plugin_device **out)
 {
     crash("open");
+    if (index == 1)
+        crash("open 1");
     if (index == 3)
         return inst->host->set_error(inst->host->host, CLV_ERR_DEVICE_LOST, 0,
                                      "it fell off the bus");
